@@ -166,6 +166,11 @@ std::string bench_help() {
   return bench_flags(options).help();
 }
 
+CommandManual bench_manual() {
+  BenchCommandOptions options;
+  return bench_flags(options).manual();
+}
+
 namespace {
 
 constexpr char kReplayCommand[] = "kvkeep replay [flags] FILE...";
@@ -246,6 +251,11 @@ Result<ParsedReplay> parse_replay(const std::vector<std::string>& arguments, con
 std::string replay_help() {
   ReplayCommandOptions options;
   return replay_flags(options).help();
+}
+
+CommandManual replay_manual() {
+  ReplayCommandOptions options;
+  return replay_flags(options).manual();
 }
 
 }  // namespace kvkeep::cli

@@ -56,6 +56,7 @@ struct ParsedBench {
 Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string bench_help();
+CommandManual bench_manual();
 
 // ---- kvkeep replay ----
 
@@ -82,5 +83,6 @@ struct ParsedReplay {
 Result<ParsedReplay> parse_replay(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string replay_help();
+CommandManual replay_manual();
 
 }  // namespace kvkeep::cli

@@ -283,4 +283,11 @@ Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const
   return parsed;
 }
 
+std::vector<CommandManual> cache_manuals() {
+  CacheCommandOptions options;
+  std::vector<CommandManual> manuals;
+  for (const CacheCommand& command : kCommands) manuals.push_back(flags_of(command, options).manual());
+  return manuals;
+}
+
 }  // namespace kvkeep::cli

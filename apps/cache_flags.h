@@ -45,4 +45,7 @@ struct ParsedCache {
 // `arguments` are those after "cache". Pure. Errors are one line.
 Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const os::Environment& environment);
 
+// Of each command of `kvkeep cache`.
+std::vector<CommandManual> cache_manuals();
+
 }  // namespace kvkeep::cli

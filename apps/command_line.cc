@@ -25,6 +25,8 @@ constexpr char kOverview[] =
     "\n"
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or after a command that command's help\n"
+    "  help --man, help --completions bash|zsh|fish\n"
+    "               print kvkeep's man page, or a script that completes its command lines\n"
     "\n"
     "Flags without a command are those of serve, and kvkeep model.gguf is short for kvkeep serve --model model.gguf.\n"
     "A link to kvkeep that is named llama-server takes llama-server's command lines: it always serves.\n";
@@ -75,8 +77,20 @@ Result<Command> parse_cache_command(const Arguments& arguments, const os::Enviro
   return Command(std::move(parsed.options));
 }
 
+// "help --man" and "help --completions bash" print a page and a script, which packages install.
+Result<Command> print_for_others(const Arguments& words) {
+  if (words == Arguments{"--man"}) return Command(PrintText{man_page(all_commands())});
+  const std::vector<std::pair<std::string, Shell>> shells = {
+      {"bash", Shell::kBash}, {"zsh", Shell::kZsh}, {"fish", Shell::kFish}};
+  for (const auto& [name, shell] : shells) {
+    if (words == Arguments{"--completions", name}) return Command(PrintText{completions(shell, all_commands())});
+  }
+  return invalid("help prints --man or --completions bash|zsh|fish");
+}
+
 // "help cache ls" is "cache ls --help".
 Result<Command> parse_help_command(Arguments rest, const os::Environment& environment) {
+  if (!rest.empty() && (rest.front() == "--man" || rest.front() == "--completions")) return print_for_others(rest);
   if (rest.empty() || rest.front().starts_with('-') || is_help(rest.front())) return Command(PrintText{kOverview});
   rest.push_back("--help");
   return parse_command_line(rest, environment);

@@ -31,4 +31,17 @@ bool always_serves(std::string_view program);
 
 std::string version_text();
 
+// ---- the program as `man` and shells know it, made from the tables that parse its command lines; pure ----
+
+// Returns all commands: serve, which may be left out, first.
+std::vector<CommandManual> all_commands();
+
+// Returns kvkeep(1) in the language of man(7). Every flag is in it, with its default and its variable.
+std::string man_page(const std::vector<CommandManual>& commands);
+
+enum class Shell { kBash, kZsh, kFish };
+
+// Returns a script that completes commands, flags, words that a flag takes, and files.
+std::string completions(Shell shell, const std::vector<CommandManual>& commands);
+
 }  // namespace kvkeep::cli

@@ -35,6 +35,8 @@ TEST(CommandLine, ClearVariantsAreUnderstood) {
   EXPECT_EQ(printed({"help"}), printed({}));
   EXPECT_EQ(printed({"help", "serve"}), printed({"serve", "--help"}));
   EXPECT_EQ(printed({"help", "cache", "ls"}), printed({"cache", "ls", "--help"}));
+  EXPECT_EQ(printed({"help", "--man"}), man_page(all_commands()));
+  EXPECT_EQ(printed({"help", "--completions", "zsh"}), completions(Shell::kZsh, all_commands()));
   EXPECT_EQ(printed({"help", "model", "make"}), printed({"model", "make", "--help"}));
   EXPECT_EQ(printed({"help", "sevre"}), "error: unknown command 'sevre'; did you mean 'serve'?");
   const auto model_of = [](const std::vector<std::string>& arguments) {

@@ -107,10 +107,15 @@ bool looks_like_value(const std::string& argument) {
   return !argument.starts_with('-') || is_number;
 }
 
+// "kvkeep cache ls" of "kvkeep cache ls [flags] ID".
+std::string command_of(const std::string& usage) {
+  return usage.substr(0, std::min(usage.find(" -"), usage.find(" [")));
+}
+
 // "kvkeep cache ls [flags] ID" is called as "kvkeep cache ls", or with the program as it was typed.
 std::string called(const std::string& usage) {
   constexpr std::string_view kProgram = "kvkeep ";
-  const std::string command = usage.substr(0, std::min(usage.find(" -"), usage.find(" [")));
+  const std::string command = command_of(usage);
   return command.starts_with(kProgram) ? as_typed(command.substr(kProgram.size())) : command;
 }
 
@@ -380,6 +385,14 @@ std::string FlagSet::help() const {
     }
   }
   return text;
+}
+
+CommandManual FlagSet::manual() const {
+  const std::string command = command_of(usage_);
+  CommandManual manual{
+      .name = command.substr(command.find(' ') + 1), .usage = usage_, .description = description_, .flags = flags_};
+  for (KnownFlag& flag : manual.flags) flag.assign = {};  // the options that it sets may be gone by then
+  return manual;
 }
 
 }  // namespace kvkeep::cli

@@ -78,6 +78,14 @@ struct RefusedFlag {
   std::string instead = {};
 };
 
+// A command as its manual describes it.
+struct CommandManual {
+  std::string name;   // "cache ls"
+  std::string usage;  // "kvkeep cache ls [flags] ID"
+  std::string description;
+  std::vector<KnownFlag> flags;  // to be read only: they set nothing
+};
+
 class FlagSet {
  public:
   // `usage`: "kvkeep cache ls [flags] ID".
@@ -95,6 +103,7 @@ class FlagSet {
 
   // Description, usage, then the flags under their groups in order of first appearance, at most 100 columns wide.
   std::string help() const;
+  CommandManual manual() const;
   const std::vector<KnownFlag>& flags() const& { return flags_; }
   const std::vector<KnownFlag>& flags() && = delete;  // a temporary's flags would be gone
 

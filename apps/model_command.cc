@@ -66,6 +66,11 @@ std::string model_make_help() {
   return make_flags(make).help();
 }
 
+CommandManual model_make_manual() {
+  ParsedModelMake make;
+  return make_flags(make).manual();
+}
+
 Status run_model_make(const ParsedModelMake& make) {
   if (!make.replace) TRY(make_sure_of(make.path));
   TRY(gguf::make_model(make.options, make.path));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "flag_set.h"
 #include "model_maker/make_model.h"
 #include "os/process.h"
 
@@ -21,6 +22,7 @@ struct ParsedModelMake {
 // `arguments` are those after "model make".
 Result<ParsedModelMake> parse_model_make(const std::vector<std::string>& arguments, const os::Environment& environment);
 std::string model_make_help();
+CommandManual model_make_manual();
 
 // Writes the file; prints its path, and advice on standard error. kInvalid if the file exists and is to stay.
 Status run_model_make(const ParsedModelMake& make);

@@ -347,4 +347,9 @@ std::string serve_help() {
   return serve_flags(options).help();
 }
 
+CommandManual serve_manual() {
+  ServeOptions options;
+  return serve_flags(options).manual();
+}
+
 }  // namespace kvkeep::cli

@@ -24,6 +24,7 @@ struct ParsedServe {
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string serve_help();
+CommandManual serve_manual();
 
 // The flags, bound to `options`, which must outlive them.
 FlagSet serve_flags(ServeOptions& options);
