@@ -8,6 +8,7 @@
 #   FUZZ_SECONDS=600             how long `make fuzz` runs each target (default: 60); FUZZ='built_state gbnf': only these
 #   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
 #   PREFIX=/usr DESTDIR=...      where `make install` puts the program (default: /usr/local), and a folder above that
+#   LLAMA_SERVER=1               `make install` also puts a link named llama-server next to it
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
@@ -24,7 +25,7 @@ CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; d
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-program build install all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
+.PHONY: help setup setup-program build install deb all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
         format format-check tidy clean FORCE
 
 help: ## this list
@@ -47,10 +48,14 @@ build: build/build.ninja ## the program, build/kvkeep
 	cmake --build build --target kvkeep -j $(JOBS)
 
 # No build: as root it would leave files that the user's next build cannot replace.
-install: ## the program, its docs and its licence into PREFIX (default: /usr/local), below DESTDIR if that is set
+install: ## the program, its man page, docs and services into PREFIX (default: /usr/local), below DESTDIR if that is set
 	@test -x build/kvkeep || { echo "run make build first"; exit 1; }
-	DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)'
+	DESTDIR='$(DESTDIR)' LLAMA_SERVER='$(LLAMA_SERVER)' cmake --install build --prefix '$(PREFIX)'
 	@rm -f build/install_manifest.txt
+
+deb: build ## a Debian package, in build/packages
+	@command -v dpkg-shlibdeps >/dev/null || { echo "install dpkg-dev first: it finds what the package needs"; exit 1; }
+	cpack --config build/CPackConfig.cmake
 
 all: setup build/build.ninja ## the program and all tests
 	@grep -qs KVKEEP_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || \
