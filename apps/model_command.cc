@@ -34,6 +34,9 @@ FlagSet make_flags(ParsedModelMake& make) {
        {.spelling = "--free-output",
         .effect = "Let the model sample every token, markers and invalid UTF-8 included.",
         .assign = switch_into(options.free_output)},
+       {.spelling = "--rerank",
+        .effect = "With a classifier that scores pairs of texts; only for bert.",
+        .assign = switch_into(options.rerank)},
        {.spelling = "--force", .effect = "Replace OUT.gguf if it exists.", .assign = switch_into(make.replace)}});
 }
 
@@ -75,7 +78,7 @@ Status run_model_make(const ParsedModelMake& make) {
   if (!make.replace) TRY(make_sure_of(make.path));
   TRY(gguf::make_model(make.options, make.path));
   std::printf("%s\n", make.path.c_str());
-  if (!make.options.free_output) {
+  if (!make.options.free_output && make.options.architecture != "bert") {
     std::fputs("This model never ends a reply by itself: send max_tokens with requests, or serve it with -n 200\n",
                stderr);
   }

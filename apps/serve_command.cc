@@ -18,10 +18,10 @@
 #include "commands.h"
 #include "directory_notes.h"
 #include "engine/llama/library.h"
-#include "engine/llama/llama_engine.h"
 #include "http_setup.h"
 #include "inspect/model_notes.h"
 #include "inspect/print/print.h"
+#include "model_loading.h"
 #include "model_settings.h"
 #include "named_files.h"
 #include "os/executor.h"
@@ -31,6 +31,7 @@
 #include "os/threads.h"
 #include "serve_log.h"
 #include "server/routes/routes.h"
+#include "server/run/embeddings.h"
 #include "server/trace/trace_file.h"
 #include "store/layout.h"
 
@@ -54,12 +55,12 @@ engine::llama::ModelOptions model_options(const ServeOptions& options, const Nam
   return model;
 }
 
-Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options, const NamedFiles& files,
-                                                                const os::ServerSignals& signals) {
+Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& files,
+                               const os::ServerSignals& signals) {
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;
-  return engine::llama::LlamaEngine::load(model_options(options, files), [&](float progress) {
+  return load_model(model_options(options, files), options.embeddings, [&](float progress) {
     const int tenth = static_cast<int>(progress * 10);
     const bool slow = os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > kQuietLoadMs;
     if (slow && tenth > shown && tenth < 10) spdlog::info("loading the model: {} %", tenth * 10);
@@ -72,9 +73,9 @@ std::string base_name(const std::string& path) { return path.substr(path.find_la
 
 Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const NamedFiles& files,
                                                                 const engine::Description& model,
-                                                                const Vocabulary& vocabulary) {
+                                                                const Vocabulary& vocabulary, bool only_embeds) {
   const std::string& source = files.chat_template.empty() ? model.chat_template : files.chat_template;
-  if (source.empty()) spdlog::warn("the model has no chat template: using ChatML");
+  if (source.empty() && !only_embeds) spdlog::warn("the model has no chat template: using ChatML");
   const auto spelling = [&](std::optional<TokenId> id) { return id ? vocabulary.piece(*id, true) : std::string(); };
   TRY_ASSIGN(std::unique_ptr<chat::ChatTemplate> made,
              chat::make_chat_template(source, {spelling(vocabulary.bos()), spelling(vocabulary.eos())}));
@@ -116,12 +117,12 @@ void obey_model_sampling(const engine::Description& model, const engine::ChosenS
   for (const std::string& line : notes.refused) spdlog::warn("ignoring a value of the model's file: {}", line);
 }
 
-Result<server::Service> make_service(const ServeOptions& options, const NamedFiles& files,
-                                     const engine::llama::LlamaEngine& engine) {
-  const engine::Description& model = engine.description();
+Result<server::Service> make_service(const ServeOptions& options, const NamedFiles& files, const LoadedModel& loaded) {
+  const engine::Description& model = loaded.engine->description();
   server::Service service;
-  service.vocabulary = engine.vocabulary();
-  TRY_ASSIGN(service.chat_template, make_template(files, model, *service.vocabulary));
+  service.vocabulary = loaded.vocabulary;
+  service.only_embeds = loaded.only_embeds;
+  TRY_ASSIGN(service.chat_template, make_template(files, model, *service.vocabulary, loaded.only_embeds));
   service.markers = std::make_unique<chat::MarkerSet>(*service.vocabulary, service.chat_template->source());
   service.long_text = std::make_unique<chat::LongText>(*service.vocabulary);
   service.turn_openings = chat::learn_turn_openings(*service.chat_template, *service.markers, *service.vocabulary);
@@ -158,6 +159,21 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
                   service.aliases,
                   options.chat.model_tags};
   return service;
+}
+
+// Lets the service's requests reach the embedder, if there is one.
+std::unique_ptr<server::Embeddings> make_embeddings(const LoadedModel& loaded, const EmbeddingOptions& options,
+                                                    server::Service& service) {
+  if (loaded.embedder == nullptr) return nullptr;
+  auto made = std::make_unique<server::Embeddings>(*loaded.embedder, os::real_clock());
+  service.embeddings = made.get();
+  service.embd_normalize = options.normalize.value_or(service.embd_normalize);
+  const engine::EmbedderDescription& facts = made->description();
+  if (facts.pooling == engine::Pooling::kRank) {
+    service.rerank_prompt =
+        std::make_unique<server::RerankPrompt>(facts.rerank, *service.vocabulary, *service.long_text);
+  }
+  return made;
 }
 
 // Returns null if turns are not remembered. With a disk tier they are kept next to it: small against any budget.
@@ -342,10 +358,12 @@ Status run_serve(const ServeOptions& options) {
   // computes a pool of workers; two pools have more workers than there are processors, so that workers sleep at every
   // barrier instead of spinning, some hundred times per token.
   const std::unique_ptr<os::Executor> engine_thread = os::make_thread_executor("engine");
-  TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine,
-             os::call_on(*engine_thread, [&] { return load_engine(options, files, signals); }));
+  TRY_ASSIGN(const LoadedModel loaded,
+             os::call_on(*engine_thread, [&] { return load_parts(options, files, signals); }));
+  const auto& engine = loaded.engine;
   const engine::Description& model = engine->description();
-  log_model(model, options.model);
+  if (!loaded.only_embeds) log_model(model, options.model);
+  log_embedder(loaded);
 
   const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;
@@ -369,7 +387,7 @@ Status run_serve(const ServeOptions& options) {
   cache.settle();  // pinned prefixes are kept by now
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, engine->memory());
-  TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
+  TRY_ASSIGN(server::Service service, make_service(options, files, loaded));
   const index::TokenTexts texts = likely_texts(service);
   service.turns = std::move(turns);
   service.fingerprint = model.fingerprint;
@@ -379,8 +397,11 @@ Status run_serve(const ServeOptions& options) {
   service.history_changes = changes;
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
-  server::Scheduler scheduler(scheduler_options(options, changes, texts, show, tracing.sink()), *engine, cache,
-                              os::real_clock());
+  const auto embeddings = make_embeddings(loaded, options.embeddings, service);
+  server::SchedulerOptions scheduling = scheduler_options(options, changes, texts, show, tracing.sink());
+  scheduling.embeddings = embeddings.get();
+  server::Scheduler scheduler(scheduling, *engine, cache, os::real_clock());
+  if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
   service.scheduler = &scheduler;
   service.cache_stats = [&cache] { return cache.stats(); };
   server::add_routes(*http, service);

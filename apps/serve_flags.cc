@@ -294,7 +294,8 @@ FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options),
-        point_flags(options), chat_flags(options), http_flags(options), endpoint_flags(options.endpoints),
+        point_flags(options), chat_flags(options), embedding_flags(options.embeddings), http_flags(options),
+         endpoint_flags(options.endpoints),
         sampling_flags(options), adapter_flags(options.model), rope_flags(options.model), log_flags(options.log),
         accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
@@ -306,6 +307,14 @@ FlagSet serve_flags(ServeOptions& options) {
 }
 
 namespace {
+
+bool asks_for_embeddings(const std::vector<std::string>& arguments, const os::Environment& environment) {
+  const auto asks = [](const std::string& one) {
+    return one.starts_with("--embedding") || one.starts_with("--rerank");
+  };
+  return std::ranges::any_of(arguments, asks) || environment.contains("LLAMA_ARG_EMBEDDINGS") ||
+         environment.contains("LLAMA_ARG_RERANKING");
+}
 
 bool names_model(const std::string& argument) {
   return argument == "-m" || argument == "--model" || argument.starts_with("--model=");
@@ -334,11 +343,13 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   os::Environment read = environment;
   // The variable may be set for all servers of a user, and does not contradict --no-kv-disk for one of them.
   if (std::ranges::find(arguments, "--no-kv-disk") != arguments.end()) read.erase(kDiskDirectoryVariable);
+  if (!asks_for_embeddings(arguments, environment)) read.erase("LLAMA_ARG_POOLING");  // for servers that embed
   std::vector<std::string> words;
   TRY_ASSIGN(parsed.wants_help, known.parse(arguments, read, &words));
   if (!parsed.wants_help) TRY(take_model(arguments, words, parsed.options.model.path));
   parsed.options.ignored_variables = known.ignored_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
+  if (!parsed.wants_help) TRY(check_embeddings(parsed.options.embeddings));
   return parsed;
 }
 

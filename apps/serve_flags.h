@@ -46,6 +46,11 @@ std::vector<Flag> chat_flags(ServeOptions& options);
 // sampling_flags.cc
 std::vector<Flag> sampling_flags(ServeOptions& options);
 
+// embedding_flags.cc
+std::vector<Flag> embedding_flags(EmbeddingOptions& embeddings);
+// --rerank means two other flags. kInvalid if they contradict it, or if embedding is off and its other flags are given.
+Status check_embeddings(EmbeddingOptions& embeddings);
+
 // accepted_flags.cc: flags of llama-server that ask for what is so anyway.
 std::vector<Flag> accepted_flags();
 

@@ -397,7 +397,7 @@ TEST(ServeFlags, OutOfRangeValuesAreErrors) {
 }
 
 TEST(ServeFlags, FlagsThatWouldChangeResultsAreRefusedByName) {
-  for (const char* name : {"--context-shift", "--mmproj", "--slot-save-path", "--draft", "-md", "--embeddings"}) {
+  for (const char* name : {"--context-shift", "--mmproj", "--slot-save-path", "--draft", "-md", "--spm-infill"}) {
     EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;
   }
 }
@@ -428,6 +428,27 @@ TEST(ServeFlags, TurnsAreReplayedAndPrefilledAheadUnlessTold) {
   EXPECT_EQ(refused({"--replay", "on"}), "--replay: 'on' is not one of exact, canonical, off");
   EXPECT_TRUE(served({}).chat.prefill_ahead);
   EXPECT_FALSE(served({"--no-prefill-ahead"}).chat.prefill_ahead);
+}
+
+TEST(ServeFlags, RerankingIsAKindOfEmbedding) {
+  using engine::Pooling;
+  EXPECT_FALSE(served({}).embeddings.enabled);
+  EXPECT_TRUE(served({"--embedding"}).embeddings.enabled);
+  EXPECT_EQ(served({"--embeddings", "--pooling", "last"}).embeddings.pooling, Pooling::kLast);
+  EXPECT_EQ(served({"--embeddings", "--embd-normalize", "-1"}).embeddings.normalize, -1);
+  const ServeOptions ranks = served({"--reranking"});
+  EXPECT_TRUE(ranks.embeddings.enabled);
+  EXPECT_EQ(ranks.embeddings.pooling, Pooling::kRank);
+  EXPECT_EQ(refused({"--rerank", "--pooling", "mean"}),
+            "--rerank and --pooling contradict each other: leave out --pooling");
+  EXPECT_EQ(refused({"--pooling", "mean"}), "--pooling needs --embeddings");
+  EXPECT_EQ(refused({"--embd-normalize", "2"}), "--embd-normalize needs --embeddings");
+}
+
+TEST(ServeFlags, APoolingForOtherServersIsNoMistake) {
+  EXPECT_TRUE(parse_serve({"-m", "m.gguf"}, {{"LLAMA_ARG_POOLING", "mean"}}).ok());
+  const auto embeds = parse_serve({"-m", "m.gguf"}, {{"LLAMA_ARG_POOLING", "mean"}, {"LLAMA_ARG_EMBEDDINGS", "1"}});
+  EXPECT_EQ(embeds.value().options.embeddings.pooling, engine::Pooling::kMean);
 }
 
 TEST(ServeFlags, StabilizersHaveNames) {

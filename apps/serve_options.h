@@ -12,6 +12,7 @@
 #include "cache/cache_options.h"
 #include "chat/stabilize.h"
 #include "chat/tools/tool_format.h"
+#include "engine/embedder.h"
 #include "engine/llama/model_options.h"
 #include "engine/sampling_settings.h"
 #include "policy/cut.h"
@@ -65,10 +66,19 @@ struct ChatOptions {
   bool fill_suffix_first = false;  // in prompts of /infill
 };
 
+// check_embeddings() (serve_flags.h) settles what the flags leave open.
+struct EmbeddingOptions {
+  bool enabled = false;
+  bool rank = false;                       // --rerank
+  std::optional<engine::Pooling> pooling;  // empty: the model's own
+  std::optional<std::int64_t> normalize;   // empty: as llama-server, to length 1
+};
+
 struct ServeOptions {
   engine::llama::ModelOptions model;  // its salt is the text of `salt_file`
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
+  EmbeddingOptions embeddings;
   chat::Stabilizers stabilizers;
   server::api::RequestDefaults defaults;   // its template_kwargs are only those of --chat-template-kwargs
   engine::ChosenSettings chosen_sampling;  // settings of sampling that flags name: the model's file changes others only

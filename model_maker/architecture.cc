@@ -19,6 +19,11 @@ std::span<const Architecture> architectures() {
   return kAll;
 }
 
+std::span<const Architecture> encoders() {
+  static constexpr auto kAll = std::to_array<Architecture>({{"bert", "only embeds", Window::kNone, plan_bert}});
+  return kAll;
+}
+
 namespace {
 
 constexpr float kLogitDeviation = 4.0F;  // at temperature 1 the zero rows have a chance of about 1e-3 together

@@ -57,6 +57,7 @@ struct PlanRequest {
   ModelSize size;
   std::uint32_t window;  // tokens that a windowed layer sees; 0: no windowed layers
   std::int64_t vocabulary_size;
+  bool rerank = false;  // with a classifier
 };
 
 enum class Window {
@@ -73,12 +74,15 @@ struct Architecture {
   ModelPlan (*plan)(const PlanRequest& request);
 };
 
-// In the order of help texts.
+// Those that generate text, in the order of help texts.
 std::span<const Architecture> architectures();
+// Those that only embed.
+std::span<const Architecture> encoders();
 
 // Plans decoders of known blocks: all architectures except the next one's.
 ModelPlan plan_decoder(const PlanRequest& request);
 ModelPlan plan_deepseek4(const PlanRequest& request);
+ModelPlan plan_bert(const PlanRequest& request);
 
 // How much a block multiplies the length of a vector. Chosen by trial so that greedy text depends on every earlier
 // token (one token changed 500 positions back changes the next 16 in nearly all cases) and does not run in circles, yet

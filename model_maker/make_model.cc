@@ -73,17 +73,31 @@ std::string_view size_name(ModelSize size) {
 }
 
 const Architecture* find_architecture(std::string_view name) {
-  for (const Architecture& architecture : architectures()) {
-    if (architecture.name == name) return &architecture;
+  for (const auto group : {architectures(), encoders()}) {
+    for (const Architecture& architecture : group) {
+      if (architecture.name == name) return &architecture;
+    }
   }
   return nullptr;
+}
+
+bool only_embeds(const Architecture& architecture) {
+  return std::ranges::any_of(encoders(), [&](const Architecture& one) { return one.name == architecture.name; });
+}
+
+Status check_embedding(const MakeModelOptions& options, bool embeds) {
+  if (options.rerank && !embeds) return invalid("only an encoder has a classifier for reranking: --arch bert");
+  if (options.free_output && embeds) return invalid("an " + options.architecture + " model samples no tokens");
+  return {};
 }
 
 template <typename Predicate>
 std::string names_of(Predicate wanted) {
   std::string names;
-  for (const Architecture& architecture : architectures()) {
-    if (wanted(architecture)) names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+  for (const auto group : {architectures(), encoders()}) {
+    for (const Architecture& architecture : group) {
+      if (wanted(architecture)) names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+    }
   }
   return names;
 }
@@ -112,7 +126,8 @@ struct SetValue {
 void write_metadata(const MakeModelOptions& options, const ModelPlan& plan, gguf_context* file) {
   const std::string size(size_name(options.size));
   const std::string name = "kvkeep random " + options.architecture + " " + size + " seed " +
-                           std::to_string(options.seed) + (options.free_output ? " free output" : "");
+                           std::to_string(options.seed) + (options.free_output ? " free output" : "") +
+                           (options.rerank ? " rerank" : "");
   gguf_set_val_str(file, "general.architecture", options.architecture.c_str());
   gguf_set_val_str(file, "general.type", "model");
   gguf_set_val_str(file, "general.name", name.c_str());
@@ -197,6 +212,9 @@ std::string architectures_by_memory_class() {
     list += architecture.name;
     last = architecture.memory_class;
   }
+  for (const Architecture& architecture : encoders()) {
+    list += "; " + std::string(architecture.memory_class) + ": " + std::string(architecture.name);
+  }
   return list;
 }
 
@@ -206,12 +224,14 @@ Status make_model(const MakeModelOptions& options, const std::string& path) {
     return invalid("unknown architecture '" + options.architecture + "': one of " + architecture_names());
   }
   TRY_ASSIGN(const std::uint32_t window, window_of(*architecture, options.window));
-  const Vocabulary& vocabulary = shared_vocabulary();
-  const ModelPlan plan =
-      architecture->plan({architecture->name, options.size, window, static_cast<std::int64_t>(vocabulary.size())});
+  const bool embeds = only_embeds(*architecture);
+  TRY(check_embedding(options, embeds));
+  const Vocabulary& vocabulary = embeds ? word_piece_vocabulary() : shared_vocabulary();
+  const ModelPlan plan = architecture->plan(
+      {architecture->name, options.size, window, static_cast<std::int64_t>(vocabulary.size()), options.rerank});
   const File file(gguf_init_empty(), gguf_free);
   write_metadata(options, plan, file.get());
-  write_vocabulary(vocabulary, file.get());
+  embeds ? write_word_pieces(vocabulary, file.get()) : write_vocabulary(vocabulary, file.get());
   const Tensors tensors = make_tensors(plan);
   if (!tensors) return no_space("not enough memory to make a model");
   for (const TensorPlan& tensor_plan : plan.tensors) {

@@ -32,6 +32,8 @@ struct MakeModelOptions {
   // UTF-8 and is tokenized to the ids it was sampled as. True: every token can be sampled, markers and broken UTF-8
   // included, and text may be tokenized to other ids.
   bool free_output = false;
+  // With a classifier, so that the model scores pairs of texts. kInvalid unless the architecture only embeds.
+  bool rerank = false;
 };
 
 // Returns "llama, ..." for messages.

@@ -52,6 +52,18 @@ TEST_F(MakeModelTest, EveryArchitectureIsTinyAndReproducible) {
   }
 }
 
+TEST_F(MakeModelTest, AnEncoderMayHaveAClassifier) {
+  const std::string plain = bytes_of({.architecture = "bert"});
+  EXPECT_GT(plain.size(), 1'000'000u);
+  EXPECT_LT(plain.size(), 4'000'000u);
+  EXPECT_TRUE(plain == bytes_of({.architecture = "bert"}));
+  EXPECT_FALSE(plain == bytes_of({.architecture = "bert", .seed = 2}));
+  EXPECT_GT(bytes_of({.architecture = "bert", .rerank = true}).size(), plain.size());
+  const std::string file = path("make_model_test.gguf");
+  EXPECT_EQ(make_model({.architecture = "llama", .rerank = true}, file).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(make_model({.architecture = "bert", .free_output = true}, file).error().kind, ErrorKind::kInvalid);
+}
+
 TEST_F(MakeModelTest, EveryArchitectureHasASmallSize) {
   for (const Architecture& architecture : architectures()) {
     const std::string bytes = bytes_of({.architecture = std::string(architecture.name), .size = ModelSize::kSmall});

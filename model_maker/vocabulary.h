@@ -1,6 +1,7 @@
 #pragma once
 
-// The vocabulary and chat template that all generated models share: learnt byte pairs, then the markers.
+// The vocabulary and chat template that all generated models share: learnt byte pairs, then the markers. Encoders have
+// one of their own, of word pieces, and no template.
 
 #include <cstdint>
 #include <string>
@@ -31,5 +32,11 @@ const Vocabulary& shared_vocabulary();
 
 // Writes the tokenizer's keys and tokenizer.chat_template (ChatML; tools as Hermes has them).
 void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file);
+
+// word_pieces.cc: the same for encoders, made of the shared vocabulary's words. All lower-case words of the sample text
+// that are one token there are one here; other words are cut into pieces, down to single characters of ASCII. Texts
+// stand between [CLS] and [SEP].
+const Vocabulary& word_piece_vocabulary();
+void write_word_pieces(const Vocabulary& vocabulary, gguf_context* file);
 
 }  // namespace kvkeep::gguf

@@ -115,7 +115,7 @@ def make_models(kvkeep, folder):
     embedding = Gguf(path("embedding.gguf"))
     embedding.set("llama.pooling_type", _U32, "I", _MEAN)
     embedding.write(path("embedding.gguf"))
-    make("rerank.gguf", "--seed", "6")
+    make("rerank.gguf", "--arch", "bert", "--rerank", "--seed", "6")  # one that ranks needs a classifier
     for source, name, context in (("chat", "stories", None), ("other", "moe", None), ("chat", "infill", 2048)):
         plain = Gguf(path(f"{source}.gguf"))
         plain.metadata.pop("tokenizer.chat_template")

@@ -12,7 +12,8 @@ THINKING = os.path.join(node_run.HERE, "thinking.jinja")
 class OpenAiCase(ServerCase):
     def run_suite(self, script):
         node_run.install()
-        server = self.server("-c", 2048, "-a", "local", "--strict-model-names", "--api-key", "secret", "--max-body-mb", 1)
+        server = self.server("-c", 2048, "-a", "local", "--strict-model-names", "--api-key", "secret", "--max-body-mb", 1,
+                             "--embeddings", "--pooling", "mean")
         thinker = self.server("-c", 2048, "-a", "local", "--chat-template-file", THINKING)
         node_run.run_script(script, {"BASE_URL": f"http://127.0.0.1:{server.port}/v1", "API_KEY": "secret",
                                      "THINKER_URL": f"http://127.0.0.1:{thinker.port}/v1"})

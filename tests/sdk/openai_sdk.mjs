@@ -349,6 +349,21 @@ test('models', async () => {
   assert.equal((await client.models.retrieve('local')).id, 'local');
 });
 
+test('embeddings', async () => {
+  const ask_for = (more) => client.embeddings.create({ model: 'local', input: ['first text', 'second text'], ...more });
+  const { data, usage, object } = await ask_for();  // the library asks for base64 and decodes it
+  assert.equal(object, 'list');
+  assert.deepEqual(data.map((one) => [one.object, one.index, one.embedding.length]), [['embedding', 0, 128], ['embedding', 1, 128]]);
+  assert.ok(usage.prompt_tokens >= 4 && usage.total_tokens === usage.prompt_tokens);
+  const plain = (await ask_for({ encoding_format: 'float' })).data;
+  plain[1].embedding.forEach((value, i) => assert.ok(Math.abs(value - data[1].embedding[i]) < 1e-6));
+  assert.equal((await ask_for({ dimensions: 8, input: 'one' })).data[0].embedding.length, 8);
+  assert.equal((await ask_for({ input: [[1, 2], [3]] })).data.length, 2);
+  await fails(ask_for({ dimensions: 1000 }), OpenAI.BadRequestError, 400, 'invalid_request_error', /dimensions/);
+  await fails(ask_for({ input: [''] }), OpenAI.BadRequestError, 400, 'invalid_request_error', /empty/);
+  await fails(ask_for({ model: 'another' }), OpenAI.NotFoundError, 404, 'not_found_error', /another/);
+});
+
 test('completions, the older API', async () => {
   const whole = await client.completions.create({ model: 'local', prompt: 'Once', max_tokens: 5, temperature: 0 });
   const chunks = await collect(await client.completions.create(

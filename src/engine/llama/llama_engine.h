@@ -6,7 +6,6 @@
 // Engine thread only, except for what engine.h names. One decode at a time, as libllama demands.
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,17 +15,16 @@
 #include "engine/llama/model_options.h"
 #include "engine/llama/sampler_chain.h"
 #include "engine/llama/sequence_memory.h"
+#include "engine/llama/weights.h"
 
 namespace kvkeep::engine::llama {
 
-// Called with 0 .. 1 while the model loads; returning false stops the load.
-using LoadProgress = std::function<bool(float)>;
-
 class LlamaEngine final : public Engine {
  public:
-  // Loads the model and finds out what it can do; takes as long as reading the file. Errors are one line that says what
-  // to change: kNotFound (no such file), kDamaged (truncated, not GGUF), kUnsupported (unknown architecture, not a text
-  // generator), kInvalid (an option), kNoSpace (memory), kAborted (`progress` returned false).
+  // Makes a context for conversations and finds out what it can do. Errors: kUnsupported (not a text generator),
+  // kInvalid (an option), kNoSpace (memory).
+  static Result<std::unique_ptr<LlamaEngine>> make(const Weights& weights);
+  // Loads the weights and makes an engine of them. Errors: those of both.
   static Result<std::unique_ptr<LlamaEngine>> load(const ModelOptions& options, const LoadProgress& progress = {});
 
   // Shared with HTTP threads; outlives the engine if they still hold it.

@@ -98,6 +98,7 @@ void add_weights(const gguf_context& file, ModelShape& shape) {
     const std::string_view name = gguf_get_tensor_name(&file, i);
     const std::uint64_t bytes = gguf_get_tensor_size(&file, i);
     if (name.starts_with("rope_factors_")) shape.has_rope_factors = true;
+    if (name == "cls.weight" || name == "cls.output.weight") shape.has_classifier = true;
     const auto layer = layer_of(name);
     if (layer && *layer < shape.layer_bytes.size()) shape.layer_bytes[*layer] += bytes;
     // Token embeddings are looked up on the host; they count again if they are also the output matrix.

@@ -40,6 +40,7 @@ struct ModelShape {
   std::uint32_t context_train_tokens = 0;
   std::optional<std::uint32_t> context_original_tokens;  // before the context was stretched; empty: as trained
   bool has_rope_factors = false;                         // long and short ones: see rope_factors_in_use()
+  bool has_classifier = false;                           // a reranking model's head
   std::vector<std::uint64_t> layer_bytes;                // weights of each layer
   std::uint64_t output_bytes = 0;                        // weights after the last layer
   std::vector<std::uint64_t> k_elements;                 // per layer: values of one token's K row; 0: no attention

@@ -91,6 +91,10 @@ constexpr std::string_view kMessages[] = {
 
 constexpr std::string_view kTokenize[] = {"content", "add_special", "parse_special", "with_pieces"};
 constexpr std::string_view kTokens[] = {"tokens"};
+constexpr std::string_view kEmbeddings[] = {"input",           "content",    "model",
+                                            "encoding_format", "dimensions", "embd_normalize"};
+constexpr std::string_view kRerank[] = {"query", "documents",        "texts",      "model",
+                                        "top_n", "return_documents", "return_text"};
 
 // Fields that change nothing.
 constexpr std::string_view kIgnoredByAll[] = {"id_slot", "slot_id", "n_keep", "service_tier"};
@@ -101,6 +105,7 @@ constexpr std::string_view kIgnoredByMessages[] = {"context_management", "contai
                                                    "anthropic_beta",     "inference_geo", "speed"};
 // Clients of a router name the model with every request.
 constexpr std::string_view kIgnoredByNative[] = {"model"};
+constexpr std::string_view kIgnoredByEmbeddings[] = {"user"};
 
 // Objects below the top level.
 struct Shape;
@@ -199,7 +204,9 @@ std::span<const Member> members_of(Dialect dialect) {
     case Dialect::kInfill: return kInfillMembers;
     case Dialect::kCompletions:
     case Dialect::kTokenize:
-    case Dialect::kDetokenize: break;
+    case Dialect::kDetokenize:
+    case Dialect::kEmbeddings:
+    case Dialect::kRerank: break;
   }
   return {};
 }
@@ -219,6 +226,8 @@ std::vector<Names> read_by(Dialect dialect) {
     case Dialect::kMessages: return {kGenerating, sampling_names(), kMessages};
     case Dialect::kTokenize: return {kTokenize};
     case Dialect::kDetokenize: return {kTokens};
+    case Dialect::kEmbeddings: return {kEmbeddings};
+    case Dialect::kRerank: return {kRerank};
     case Dialect::kLookup: return {kGenerating, sampling_names(), kChat, kCompletions, kTokens};
   }
   return {};
@@ -230,11 +239,16 @@ std::vector<Names> ignored_by(Dialect dialect) {
     case Dialect::kMessages: return {kIgnoredByAll, kIgnoredByMessages};
     case Dialect::kTokenize:
     case Dialect::kDetokenize: return {kIgnoredByNative};
+    case Dialect::kEmbeddings:
+    case Dialect::kRerank: return {kIgnoredByEmbeddings};
     default: return {kIgnoredByAll, kIgnoredByOpenAi};
   }
 }
 
-bool generates(Dialect dialect) { return dialect != Dialect::kTokenize && dialect != Dialect::kDetokenize; }
+bool generates(Dialect dialect) {
+  return dialect != Dialect::kTokenize && dialect != Dialect::kDetokenize && dialect != Dialect::kEmbeddings &&
+         dialect != Dialect::kRerank;
+}
 
 bool is_among(const std::vector<Names>& lists, std::string_view name) {
   return std::ranges::any_of(lists, [&](Names list) { return std::ranges::find(list, name) != list.end(); });

@@ -27,7 +27,9 @@ enum class Dialect {
   kTokenize,
   kDetokenize,
   kApplyTemplate,
-  kLookup
+  kLookup,
+  kEmbeddings,
+  kRerank
 };
 
 inline constexpr std::size_t kMostUnknownFields = 16;

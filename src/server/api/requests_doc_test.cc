@@ -119,6 +119,15 @@ TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
               testing::IsSubsetOf(joined(known(Dialect::kTokenize), known(Dialect::kDetokenize))));
 }
 
+TEST(RequestsDoc, NamesEveryFieldOfEmbeddingsAndReranking) {
+  Names known;
+  for (const Dialect dialect : {Dialect::kEmbeddings, Dialect::kRerank}) {
+    for (const std::string& name : known_fields(dialect)) known.insert(name);
+  }
+  EXPECT_EQ(documented("Embeddings and reranking"), known);
+  EXPECT_THAT(read_by("embeddings.cc"), testing::IsSubsetOf(known));
+}
+
 TEST(RequestsDoc, ThePageOnResponsesNamesEveryFieldThatTheyRead) {
   const std::string page = text_of(KVKEEP_DOCS "/responses.md");
   Names names;

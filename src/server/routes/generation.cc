@@ -198,6 +198,10 @@ class Starter {
 void generate(const Service& service, Generation generation) {
   const api::GenerationRequest& request = generation.request;
   ResponseWriter& writer = generation.writer;
+  if (service.only_embeds) {
+    const Error only = unsupported("this server's model computes embeddings and generates no text");
+    return send_error(writer, generation.reply->error(only));
+  }
   if (const Status known = check_model(service, request.model); !known) {
     return send_error(writer, generation.reply->error(known.error()));
   }

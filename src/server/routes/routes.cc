@@ -415,6 +415,7 @@ void add_routes(HttpServer& server, const Service& service) {
   route("POST", "/detokenize", detokenize);
   route("POST", "/apply-template", apply_template);
   route("POST", "/cache/lookup", cache_lookup);
+  add_embedding_routes(server, service);
   add_anthropic_routes(server, service);
   add_responses_routes(server, service);
   add_monitoring_routes(server, service);

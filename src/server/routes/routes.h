@@ -29,7 +29,9 @@
 #include "server/routes/adapters.h"
 #include "server/routes/fill_in.h"
 #include "server/routes/memos.h"
+#include "server/routes/rerank_prompt.h"
 #include "server/routes/turn_keeper.h"
+#include "server/run/embeddings.h"
 #include "server/run/scheduler.h"
 
 namespace kvkeep::server {
@@ -62,6 +64,10 @@ struct Service {
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
   std::function<cache::CacheStats()> cache_stats;  // thread safe
+  Embeddings* embeddings = nullptr;                   // null: nothing embeds here
+  std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
+  std::int64_t embd_normalize = 2;                    // for requests that do not say
+  bool only_embeds = false;                           // the model generates no text
   os::Clock* clock = nullptr;
 
   std::string model_name;            // the name that replies and /v1/models show
@@ -92,5 +98,8 @@ void add_monitoring_routes(HttpServer& server, const Service& service);
 // average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
                                     const cache::CacheStats& cache);
+// embedding_routes.cc: /v1/embeddings, /v1/rerank and their other names, which add_routes() adds, too. If nothing
+// embeds here they answer 501, and say which flag it takes.
+void add_embedding_routes(HttpServer& server, const Service& service);
 
 }  // namespace kvkeep::server

@@ -50,6 +50,12 @@ void Inbox::deliver(LoadedState loaded) {
   wake_.notify_one();
 }
 
+void Inbox::wake() {
+  MutexLock lock(mutex_);
+  woken_ = true;
+  wake_.notify_one();
+}
+
 void Inbox::stop() {
   MutexLock lock(mutex_);
   stopping_ = true;
@@ -68,8 +74,9 @@ SchedulerStats Inbox::stats() const {
 
 Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
   MutexLock lock(mutex_);
-  const bool nothing = requests_.empty() && loaded_.empty() && questions_.empty() && !stopping_;
+  const bool nothing = requests_.empty() && loaded_.empty() && questions_.empty() && !woken_ && !stopping_;
   if (nothing && wait.count() > 0) wake_.wait_for(mutex_, wait);
+  woken_ = false;
   Arrived arrived;
   arrived.requests.swap(requests_);
   arrived.loaded.swap(loaded_);

@@ -40,9 +40,9 @@ class Inbox {
   // Takes all or none. kBusy if too many requests would wait, branches included, the server stops, or there are others
   // and one of them is a prefill ahead.
   Status submit(std::vector<std::unique_ptr<Request>> requests);
-  // kBusy if too many questions wait, or the server stops.
-  Status ask(Question question);
+  Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
+  void wake();  // ends a wait in collect(), or the next one
   void stop();
   bool stopping() const { return stopping_; }
   // Returns true if all requests have ended.
@@ -65,12 +65,10 @@ class Inbox {
   Arrived collect(std::chrono::milliseconds wait);
   // So many of the collected requests run now, and so many wait.
   void note_queue(std::size_t running, std::size_t waiting);
-  // Waits for at most `wait` until a read is done.
-  void await_loaded(std::chrono::milliseconds wait);
+  void await_loaded(std::chrono::milliseconds wait);  // for at most `wait`, until a read is done
   // Returns at most `most` questions, the oldest first.
   std::vector<Question> take_questions(std::size_t most);
-  // A request has ended.
-  void note_ended();
+  void note_ended();  // of a request
 
  private:
   const std::size_t queue_limit_;
@@ -81,6 +79,7 @@ class Inbox {
   std::vector<std::unique_ptr<Request>> requests_ GUARDED_BY(mutex_);
   std::vector<LoadedState> loaded_ GUARDED_BY(mutex_);
   std::deque<Question> questions_ GUARDED_BY(mutex_);
+  bool woken_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
   SchedulerStats stats_ GUARDED_BY(mutex_);
 };

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "cache/cache.h"
 #include "server/run/branches.h"
+#include "server/run/embeddings.h"
 #include "server/run/places.h"
 #include "server/run/token_scores.h"
 
@@ -23,6 +24,8 @@ constexpr std::size_t kQuestionsPerRound = 4;
 
 // While there is nothing to do, a client that left is noticed after this time.
 constexpr std::chrono::milliseconds kLongestWait{100};
+
+bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
 
 }  // namespace
 
@@ -73,11 +76,12 @@ std::vector<Place> Scheduler::places() const { return places_->all(); }
 void Scheduler::stop() {
   inbox_.stop();
   if (prefilling_) engine_.cancel();
+  if (options_.embeddings != nullptr) options_.embeddings->stop();
 }
 
 // A waiting request that does not fit is tried again when something has changed, so it is no reason to stay awake.
 bool Scheduler::collect() {
-  const bool has_work = changed_ || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
+  const bool has_work = changed_ || any_of(options_.embeddings) || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
                           return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
                         });
   const auto wait = has_work ? std::chrono::milliseconds(0) : kLongestWait;
@@ -109,6 +113,7 @@ void Scheduler::run() {
     inbox_.note_queue(places_->show(active_), waiting_.size());  // a call may take long
     decode_step();
     prefill_slice();
+    if (options_.embeddings != nullptr) options_.embeddings->turn();
     inbox_.note_queue(places_->show(active_), waiting_.size());
     erase_finished();
     audit();
@@ -123,19 +128,16 @@ policy::ScheduleView Scheduler::schedule() const {
   view.idle = sequences_.idle();
   view.most_admitted = options_.parallel;
   const std::size_t window = engine_.memory().shape().window_tokens;
-  view.limits = {.batch_tokens = engine_.description().batch_tokens,
-                 .busy_slice_tokens = options_.busy_slice_tokens,
-                 .ahead_slice_tokens = ahead_slice_tokens(),
-                 .window_slice_tokens = window > 0 ? std::max(window, options_.least_window_slice_tokens) : 0};
+  view.limits = {
+      .batch_tokens = engine_.description().batch_tokens,
+      .busy_slice_tokens = options_.busy_slice_tokens,
+      .ahead_slice_tokens = policy::ahead_slice(rates_.rates().prefill_tokens_per_s, options_.ahead_slice_ms),
+      .window_slice_tokens = window > 0 ? std::max(window, options_.least_window_slice_tokens) : 0};
   return view;
 }
 
 policy::ScheduledRequest Scheduler::scheduled(const Request& request) const {
   return as_scheduled(request, request.seq ? sequences_[*request.seq].tokens.size() : 0, lookup_.cached(request.job));
-}
-
-std::size_t Scheduler::ahead_slice_tokens() const {
-  return policy::ahead_slice(rates_.rates().prefill_tokens_per_s, options_.ahead_slice_ms);
 }
 
 // ---- starting ----
@@ -362,8 +364,7 @@ void Scheduler::prefill_slice() {
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
   prefilling_ = true;
-  const bool stopping = inbox_.stopping();
-  const engine::DecodeStatus status = stopping ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
+  const auto status = inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
   prefilling_ = false;
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
   if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
@@ -514,12 +515,11 @@ bool Scheduler::is_over(const Request& request) const {
 }
 
 void Scheduler::drop_gone() {
-  for (const auto& request : active_) {
+  const auto drop = [this](const auto& request) {
     if (request->phase != Phase::kLoading && is_over(*request)) finish(*request, Finish::kGone);
-  }
-  for (const auto& request : waiting_) {
-    if (is_over(*request)) finish(*request, Finish::kGone);
-  }
+  };
+  std::ranges::for_each(active_, drop);
+  std::ranges::for_each(waiting_, drop);
   erase_finished();
 }
 
@@ -550,10 +550,10 @@ void Scheduler::erase_finished() {
 }
 
 void Scheduler::end_all() {
+  const Error stopped = aborted("the server is shutting down");
   note_audit(audit_.abandon());
-  for (Question& question : inbox_.take_questions(SIZE_MAX)) {
-    question.sink->on_answer(aborted("the server is shutting down"));
-  }
+  if (options_.embeddings != nullptr) options_.embeddings->end();
+  for (Question& question : inbox_.take_questions(SIZE_MAX)) question.sink->on_answer(stopped);
   // Reads in flight hold pointers into active_: wait for them.
   while (audit_.loading() ||
          std::ranges::any_of(active_, [](const auto& each) { return each->phase == Phase::kLoading; })) {
@@ -561,8 +561,8 @@ void Scheduler::end_all() {
     collect();
   }
   collect();  // takes requests that came just before the stop
-  for (auto& request : active_) finish(*request, Finish::kError, aborted("the server is shutting down"));
-  for (auto& request : waiting_) finish(*request, Finish::kError, aborted("the server is shutting down"));
+  for (auto& request : active_) finish(*request, Finish::kError, stopped);
+  for (auto& request : waiting_) finish(*request, Finish::kError, stopped);
   active_.clear();
   waiting_.clear();
   sequences_.keep_idle();
@@ -572,9 +572,9 @@ void Scheduler::end_all() {
 
 // Requests that run or wait come first.
 void Scheduler::audit() {
-  if (!active_.empty() || !waiting_.empty()) return note_audit(audit_.disturb());
+  if (!active_.empty() || !waiting_.empty() || any_of(options_.embeddings)) return note_audit(audit_.disturb());
   engine_.use_adapters({});
-  note_audit(audit_.step(sequences_.free(), ahead_slice_tokens()));
+  note_audit(audit_.step(sequences_.free(), schedule().limits.ahead_slice_tokens));
 }
 
 void Scheduler::note_audit(const std::optional<AuditReport>& report) {

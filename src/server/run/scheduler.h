@@ -46,6 +46,7 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class Embeddings;
 class Places;
 struct Place;
 struct Request;
@@ -76,7 +77,8 @@ struct SchedulerOptions {
   TraceSink* trace = nullptr;  // receives a trace of each request; null: none is made
   // Shows texts of prompts in the log; null: none is shown, since they are private. Outlives the scheduler.
   const ShowTokens* show_tokens = nullptr;
-  AuditOptions audit = {};  // by default no audit runs
+  AuditOptions audit = {};           // by default no audit runs
+  Embeddings* embeddings = nullptr;  // have a turn in each round; null: there are none
 };
 
 class Scheduler {
@@ -97,12 +99,10 @@ class Scheduler {
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
-  // Any thread.
-  SchedulerStats stats() const { return inbox_.stats(); }
-  // Any thread. As many as requests may run at a time.
-  std::vector<Place> places() const;
-  // Any thread. Returns true if every job has ended.
-  bool idle() const { return inbox_.idle(); }
+  void wake() { inbox_.wake(); }                           // any thread: options.embeddings has work
+  SchedulerStats stats() const { return inbox_.stats(); }  // any thread
+  std::vector<Place> places() const;                       // any thread: as many as requests may run at a time
+  bool idle() const { return inbox_.idle(); }              // any thread: every job has ended
 
  private:
   using Phase = policy::ScheduledRequest::Phase;
@@ -155,7 +155,6 @@ class Scheduler {
   void note_audit(const std::optional<AuditReport>& report);
   void heed_distrust();
 
-  std::size_t ahead_slice_tokens() const;
   double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }
 
   const SchedulerOptions options_;

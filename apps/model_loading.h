@@ -1,0 +1,36 @@
+#pragma once
+
+// From the options of `serve` to the parts that compute: an engine for conversations, and an embedder where one is
+// asked for. Call it on the engine thread: the first batches are computed here.
+//
+// Both have one model's weights in common, and a context each: the engine's has the cells of --ctx-size, the embedder's
+// those of one input. The engine is made first, so that an embedder that no longer fits is an error at the start, not
+// an end for lack of memory while chats run.
+
+#include <memory>
+
+#include "base/result.h"
+#include "base/vocabulary.h"
+#include "engine/embedder.h"
+#include "engine/engine.h"
+#include "engine/llama/weights.h"
+#include "serve_options.h"
+
+namespace kvkeep::cli {
+
+struct LoadedModel {
+  std::unique_ptr<engine::Engine> engine;  // generates nothing if the model only embeds
+  std::shared_ptr<const Vocabulary> vocabulary;
+  std::unique_ptr<engine::Embedder> embedder;  // null: nothing is to be embedded
+  bool only_embeds = false;
+};
+
+// `model`: options.model with everything that depends on files. Errors as load_weights(), LlamaEngine::make() and
+// LlamaEmbedder::make().
+Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const EmbeddingOptions& embeddings,
+                               const engine::llama::LoadProgress& progress);
+
+// Logs what the model embeds, if it does.
+void log_embedder(const LoadedModel& loaded);
+
+}  // namespace kvkeep::cli
