@@ -50,7 +50,6 @@ std::vector<Flag> neutral_flags() {
       only_at("none", "--spec-type TYPE", no_drafts, "LLAMA_ARG_SPEC_TYPE"),
       only_at("0", "--spec-draft-n-max N", no_drafts, "LLAMA_ARG_SPEC_DRAFT_N_MAX"),
       only_at("0", "--spec-draft-n-min N", no_drafts, "LLAMA_ARG_SPEC_DRAFT_N_MIN"),
-      only_at("none", "--pooling TYPE", "there is no embedding endpoint", "LLAMA_ARG_POOLING"),
       only_at("0", "-ncffn, --n-cpu-ffn N", "tensors are placed with --override-tensor", "LLAMA_ARG_N_CPU_FFN"),
       only_at("0", "--moe-cache-mib MIB", "there is no cache of experts on devices", "LLAMA_ARG_MOE_CACHE_MIB"),
       only_at("0", "--cpu-strict 0|1", under_taskset),

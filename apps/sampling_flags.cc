@@ -45,8 +45,8 @@ Assign whole_into(ServeOptions& options, std::string_view name) {
 Assign order_into(ServeOptions& options, Result<SamplerOrder> (*parse)(std::string_view)) {
   return [&options, parse](const std::string& text) -> Status {
     TRY_ASSIGN(options.defaults.sampling.samplers, parse(text));
-    options.chosen_sampling.emplace("samplers");
-    return {};
+    const bool is_first = options.chosen_sampling.emplace("samplers").second;
+    return is_first ? Status() : invalid("--samplers and --sampler-seq both give an order: leave one out");
   };
 }
 

@@ -55,8 +55,7 @@ engine::llama::ModelOptions model_options(const ServeOptions& options, const Nam
   return model;
 }
 
-Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& files,
-                               const os::ServerSignals& signals) {
+Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& files, const os::ServerSignals& signals) {
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;

@@ -295,9 +295,8 @@ FlagSet serve_flags(ServeOptions& options) {
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options),
         point_flags(options), chat_flags(options), embedding_flags(options.embeddings), http_flags(options),
-         endpoint_flags(options.endpoints),
-        sampling_flags(options), adapter_flags(options.model), rope_flags(options.model), log_flags(options.log),
-        accepted_flags()}) {
+        endpoint_flags(options.endpoints), sampling_flags(options), adapter_flags(options.model),
+        rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   all.push_back(version_flag());

@@ -397,7 +397,7 @@ TEST(ServeFlags, OutOfRangeValuesAreErrors) {
 }
 
 TEST(ServeFlags, FlagsThatWouldChangeResultsAreRefusedByName) {
-  for (const char* name : {"--context-shift", "--mmproj", "--slot-save-path", "--draft", "-md", "--spm-infill"}) {
+  for (const char* name : {"--context-shift", "--mmproj", "--slot-save-path", "--draft", "-md"}) {
     EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;
   }
 }

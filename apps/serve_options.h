@@ -86,10 +86,10 @@ struct ServeOptions {
   TierOptions tiers;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
-  bool match_text = true;           // --match text; else equal ids only
-  std::string salt_file;            // its text sets this server's state apart; empty: none
-  bool salt_by_key = false;         // only requests with the same API key share state
-  double audit_minutes = 10;        // between two audits of stored state; 0: none
+  bool match_text = true;     // --match text; else equal ids only
+  std::string salt_file;      // its text sets this server's state apart; empty: none
+  bool salt_by_key = false;   // only requests with the same API key share state
+  double audit_minutes = 10;  // between two audits of stored state; 0: none
   server::api::Endpoints endpoints;
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
   server::HttpOptions http;         // api_keys holds those of --api-key only; threads and passed sockets are not set

@@ -48,7 +48,7 @@ void check(const std::string& text) {
   check_numbers(text);
   check_lists(text);
   (void)parse_switch_word(text);
-  check_refusal(parse_flash_attention(text));
+  check_refusal(parse_on_off_auto(text));
   check_refusal(parse_scaled_files(text));
   check_refusal(parse_metadata_overrides(text));
   check_refusal(parse_tensor_overrides(text));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/sampler_order.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

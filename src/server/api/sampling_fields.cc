@@ -44,12 +44,21 @@ Error about(std::string_view name, const Error& error) {
   return {error.kind, fmt::format("'{}': {}", name, error.message)};
 }
 
+// Names the field in an error.
+Result<engine::SamplerOrder> order_in(std::string_view name, Result<engine::SamplerOrder> order) {
+  return order ? std::move(order) : Result<engine::SamplerOrder>(about(name, order.error()));
+}
+
 Result<engine::SamplerOrder> read_order(const Json& value) {
-  if (value.is_string()) return engine::parse_sampler_letters(value.get_ref<const std::string&>());
+  if (value.is_string()) {
+    return order_in(kOrderField, engine::parse_sampler_letters(value.get_ref<const std::string&>()));
+  }
+  std::vector<std::string> names(value.size());
   // More names than steps are allowed are not even copied.
-  if (value.size() > engine::kMostSamplerSteps) return engine::sampler_order_of(std::vector<std::string>(value.size()));
-  TRY_ASSIGN(const std::vector<std::string> names, read_texts(value, kOrderField));
-  return engine::sampler_order_of(names);
+  if (value.size() <= engine::kMostSamplerSteps) {
+    TRY_ASSIGN(names, read_texts(value, kOrderField));
+  }
+  return order_in(kOrderField, engine::sampler_order_of(names));
 }
 
 Status read_samplers(const Json& body, engine::SamplingParams& sampling) {
@@ -58,9 +67,7 @@ Status read_samplers(const Json& body, engine::SamplingParams& sampling) {
   if (!value->is_array() && !value->is_string()) {
     return wrong_type(kOrderField, "an array of names or a string of letters", *value);
   }
-  auto order = read_order(*value);
-  if (!order) return about(kOrderField, order.error());
-  sampling.samplers = std::move(*order);
+  TRY_ASSIGN(sampling.samplers, read_order(*value));
   return {};
 }
 

@@ -63,7 +63,7 @@ struct Service {
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
-  std::function<cache::CacheStats()> cache_stats;  // thread safe
+  std::function<cache::CacheStats()> cache_stats;     // thread safe
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
   std::int64_t embd_normalize = 2;                    // for requests that do not say

@@ -20,12 +20,16 @@ class RecordingServer final : public HttpServer {
     paths.insert(method + " " + path);
   }
   void shape_errors(ErrorShape /*shape*/) override {}
+  const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return 0; }
   std::string address() const override { return {}; }
   void serve() override {}
   bool stop(std::int64_t /*drain_ms*/) override { return true; }
 
   Paths paths;
+
+ private:
+  const std::vector<ListeningPlace> places_;
 };
 
 // The paths in the first cells of rows whose second cell is "served".

@@ -62,7 +62,7 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   EXPECT_EQ(inbox.stats().waiting, 4U);
   EXPECT_EQ(inbox.stats().requests, 2U);
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
-  EXPECT_EQ(inbox.collect(kNoWait, 0, 0).requests.size(), 2U);
+  EXPECT_EQ(inbox.collect(kNoWait).requests.size(), 2U);
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(inbox.idle());
     inbox.note_ended();

@@ -81,9 +81,10 @@ void Scheduler::stop() {
 
 // A waiting request that does not fit is tried again when something has changed, so it is no reason to stay awake.
 bool Scheduler::collect() {
-  const bool has_work = changed_ || any_of(options_.embeddings) || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
-                          return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
-                        });
+  const bool has_work =
+      changed_ || any_of(options_.embeddings) || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
+        return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
+      });
   const auto wait = has_work ? std::chrono::milliseconds(0) : kLongestWait;
   Inbox::Arrived arrived = inbox_.collect(wait);
   changed_ |= arrived.any();
