@@ -51,7 +51,7 @@ Status check_embeddings(EmbeddingOptions& embeddings) {
     embeddings.pooling = Pooling::kRank;
   }
   if (embeddings.enabled) return {};
-  if (embeddings.pooling) return invalid("--pooling needs --embeddings");
+  if (embeddings.pooling.value_or(Pooling::kNone) != Pooling::kNone) return invalid("--pooling needs --embeddings");
   if (embeddings.normalize) return invalid("--embd-normalize needs --embeddings");
   return {};
 }

@@ -9,6 +9,7 @@ import embeddings_test  # noqa: F401
 import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401
 import monitoring_test  # noqa: F401
+import infill_test  # noqa: F401
 import sampled_turns_test  # noqa: F401
 import samplers_test  # noqa: F401
 import trace_test  # noqa: F401

@@ -14,15 +14,15 @@ class Samplers(FlagCase):
     def start_class_servers(cls):
         cls.plain = cls.class_server()
 
-    def expect_obeyed(self, flags, fields, others):
+    def expect_obeyed(self, flags, fields, others, body=WIDE):
         """A server with these flags answers as one that is asked for the same by fields; each of the other values, asked
         for by a field, changes the text."""
         server = self.server(*flags)
-        text = self.text(server, **WIDE)
-        self.assertEqual(text, self.text(self.plain, **{**WIDE, **fields}))
+        text = self.text(server, **body)
+        self.assertEqual(text, self.text(self.plain, **{**body, **fields}))
         for name, value in others.items():
             with self.subTest(name=name):
-                self.assertNotEqual(text, self.text(server, **{**WIDE, name: value}))
+                self.assertNotEqual(text, self.text(server, **{**body, name: value}))
 
     @covers("--top-n-sigma", "--typical-p", "--xtc-probability", "--xtc-threshold", "--dynatemp-range", "--dynatemp-exp")
     def test_narrowing(self):
@@ -48,13 +48,14 @@ class Samplers(FlagCase):
 
     @covers("--dry-multiplier", "--dry-base", "--dry-allowed-length", "--dry-penalty-last-n", "--dry-sequence-breaker")
     def test_dry(self):
-        # The prompt has eleven words and so repeats itself; the text is drawn mostly from what would repeat it.
-        fields = {"dry_multiplier": 4, "dry_base": 3, "dry_allowed_length": 1, "dry_penalty_last_n": 80,
+        # Random weights seldom repeat more than a token: only without an allowed length does the base matter.
+        fields = {"dry_multiplier": 0.3, "dry_base": 3, "dry_allowed_length": 0, "dry_penalty_last_n": 80,
                   "dry_sequence_breakers": ["\n", "zq"]}
-        flags = ["--dry-multiplier", 4, "--dry-base", 3, "--dry-allowed-length", 1, "--dry-penalty-last-n", 80,
+        flags = ["--dry-multiplier", 0.3, "--dry-base", 3, "--dry-allowed-length", 0, "--dry-penalty-last-n", 80,
                  "--dry-sequence-breaker", r"\n", "--dry-sequence-breaker", "zq"]
         self.expect_obeyed(flags, fields, {"dry_multiplier": 0, "dry_base": 1, "dry_allowed_length": 30,
-                                           "dry_penalty_last_n": 0, "dry_sequence_breakers": [" "]})
+                                           "dry_penalty_last_n": 0, "dry_sequence_breakers": [" "]},
+                           {**WIDE, "temperature": 0.5, "seed": 3, "max_tokens": 200})
 
     @covers("--mirostat", "--mirostat-lr", "--mirostat-ent")
     def test_mirostat(self):
