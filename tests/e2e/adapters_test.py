@@ -60,6 +60,13 @@ class Adapters(FlagCase):
             thread.join()
         self.assertEqual(together, alone)
 
+    def test_several_replies_share_them(self):
+        server = self.server("--lora", ",".join(self.loras))
+        lora = self.scaled(0.5, 0)
+        alone = self.text_of(self.ask(server, lora=lora))
+        texts = [choice["text"] for choice in self.ask(server, lora=lora, n=3)["choices"]]
+        self.assertEqual(texts, [alone] * 3)
+
     def test_scales_for_all_requests(self):
         server = self.server("--lora", ",".join(self.loras))
         listed = server.get("/lora-adapters")
