@@ -19,19 +19,23 @@ constexpr Goal kSwitchesGoal{Goal::Kind::kAtMost, 6};
 constexpr std::uint64_t kMostCachedTokens = 16;
 constexpr std::uint32_t kWarmUpTokens = 8;
 
-struct Kind {
-  const char* name;
+// Of the first one only the decoding is measured: its prompt is too short.
+struct Asked {
   std::size_t prompt_tokens;
   std::uint32_t reply_tokens;
-  // A run that measures prefill counts all of its time over the prompt's tokens; another one counts the time after the
-  // first token over the other tokens.
+};
+constexpr Asked kShort{30, 256};
+constexpr Asked kLong{2000, 256};
+
+// A figure: prefill counts the time until the first token over the prompt's tokens, decode the time after it over the
+// other tokens.
+struct Kind {
+  const char* name;
   bool prefill;
 };
-constexpr std::array<Kind, 3> kKinds{{
-    {"prefill of 2,000", 2000, 1, true},
-    {"decode of 256", 30, 256, false},
-    {"decode of 256 after 2,000", 2000, 256, false},
-}};
+enum : std::size_t { kPrefill, kDecode, kDecodeAfter };
+constexpr std::array<Kind, 3> kKinds{
+    {{"prefill of 2,000", true}, {"decode of 256", false}, {"decode of 256 after 2,000", false}}};
 
 // Taken at one moment of a run.
 struct Reading {
@@ -64,35 +68,54 @@ class Side {
   Status start(const std::string& label) {
     TRY(server_->start());
     TRY_ASSIGN(client_, ServerClient::make({.base_url = server_->base_url(), .keeps_connection = true}, interrupt_));
-    TRY_ASSIGN(const std::string text, client_->text(label, kKinds.back().prompt_tokens));
-    const Exchange reply = client_->chat({{{"role", "user"}, {"content", text}}}, kWarmUpTokens, [] {});
-    return reply.answered() ? Status() : unsupported(name() + ": " + reply.error());
+    return ask({kShort.prompt_tokens, kWarmUpTokens}, label, [](const Run&) { return Status(); });
   }
   Status stop() {
     client_.reset();
     return server_->stop();
   }
 
-  Status run(std::size_t number, const std::string& label) {
-    const Kind& kind = kKinds[number];
-    TRY_ASSIGN(const std::string text, client_->text(label, kind.prompt_tokens));
-    TRY_ASSIGN(const Reading begin, read(*server_));
-    std::optional<Result<Reading>> first;
-    const Exchange reply =
-        client_->chat({{{"role", "user"}, {"content", text}}}, kind.reply_tokens, [&] { first = read(*server_); });
-    server_->wait(settle_ms_);
-    TRY_ASSIGN(const Reading end, read(*server_));
-    TRY(check(kind, reply));
-    if (!first) return unsupported(name() + ": no token came");
-    TRY_ASSIGN(const Reading middle, std::move(*first));
-    return add(number, kind.prefill ? begin : middle, end, reply);
+  Status decode_short(const std::string& label) {
+    return ask(kShort, label, [&](const Run& run) { return add(kDecode, run); });
+  }
+  Status prefill_and_decode(const std::string& label) {
+    return ask(kLong, label, [&](const Run& run) -> Status {
+      TRY(add(kPrefill, run));
+      return add(kDecodeAfter, run);
+    });
   }
 
  private:
-  Status add(std::size_t number, const Reading& from, const Reading& to, const Exchange& reply) {
-    const Kind& kind = kKinds[number];
-    const auto tokens = kind.prefill ? static_cast<double>(*reply.facts.prefilled_tokens) : kind.reply_tokens - 1.0;
-    const double wall_ms = kind.prefill ? reply.ttft_ms : reply.total_ms() - reply.ttft_ms;
+  struct Run {
+    Reading begin;
+    Reading first;  // when the first token came
+    Reading end;
+    Exchange reply;
+  };
+
+  template <typename Add>
+  Status ask(const Asked& asked, const std::string& label, Add add_run) {
+    TRY_ASSIGN(const std::string text, client_->text(label, asked.prompt_tokens));
+    TRY_ASSIGN(const Reading begin, read(*server_));
+    std::optional<Result<Reading>> first;
+    const Exchange reply =
+        client_->chat({{{"role", "user"}, {"content", text}}}, asked.reply_tokens, [&] { first = read(*server_); });
+    server_->wait(settle_ms_);
+    TRY_ASSIGN(const Reading end, read(*server_));
+    TRY(check(asked, reply));
+    if (!first) return unsupported(name() + ": no token came");
+    TRY_ASSIGN(const Reading middle, std::move(*first));
+    return add_run({begin, middle, end, reply});
+  }
+
+  Status add(std::size_t number, const Run& run) {
+    const bool prefill = kKinds[number].prefill;
+    const Reading& from = prefill ? run.begin : run.first;
+    const Reading& to = prefill ? run.first : run.end;
+    const ReplyFacts& facts = run.reply.facts;
+    const double tokens =
+        prefill ? static_cast<double>(*facts.prefilled_tokens) : static_cast<double>(*facts.reply_tokens) - 1.0;
+    const double wall_ms = prefill ? run.reply.ttft_ms : run.reply.total_ms() - run.reply.ttft_ms;
     if (to.cpu_s <= from.cpu_s) {
       return unsupported(name() + ": its process computes nothing; is it a script that starts a server?");
     }
@@ -103,13 +126,13 @@ class Side {
     return {};
   }
 
-  Status check(const Kind& kind, const Exchange& reply) const {
+  Status check(const Asked& asked, const Exchange& reply) const {
     const ReplyFacts& facts = reply.facts;
     if (!reply.answered()) return unsupported(name() + ": " + reply.error());
-    const bool whole = facts.reply_tokens == kind.reply_tokens && facts.prefilled_tokens.value_or(0) > 0;
+    const bool whole = facts.reply_tokens == asked.reply_tokens && facts.prefilled_tokens.value_or(0) > 0;
     if (whole && facts.cached_tokens.value_or(0) <= kMostCachedTokens) return {};
     return unsupported(fmt::format("{}: asked for {} tokens after a new prompt of {}, got {} with {} cached", name(),
-                                   kind.reply_tokens, kind.prompt_tokens, facts.reply_tokens.value_or(0),
+                                   asked.reply_tokens, asked.prompt_tokens, facts.reply_tokens.value_or(0),
                                    facts.cached_tokens.value_or(0)));
   }
 
@@ -169,10 +192,10 @@ Result<std::vector<PartFigures>> measure_parity(ServerProcess& ours, ServerProce
     std::array<Side*, 2> order{&first, &second};
     if (pair % 2 != 0) std::swap(order[0], order[1]);  // a drift of the machine favours neither
     for (Side* side : order) TRY(side->start(new_label()));
-    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+    for (const auto measure : {&Side::decode_short, &Side::prefill_and_decode}) {
       for (Side* side : order) {
         TRY(interrupt.check());
-        TRY(side->run(kind, new_label()));
+        TRY((side->*measure)(new_label()));
       }
     }
     for (Side* side : order) TRY(side->stop());
