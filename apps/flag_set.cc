@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -348,9 +349,11 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
 
 // Assigns variables first, each kind in the order of the table: of two flags that set one option, the later row wins
 // wherever the flags stand.
-void FlagSet::assign(std::vector<Given> given, MendedLine& line) const {
-  std::ranges::stable_sort(given, {}, [](const Given& one) { return std::pair(!one.is_variable, one.flag); });
-  for (const Given& one : given) {
+void FlagSet::assign(const std::vector<Given>& given, MendedLine& line) const {
+  std::multimap<std::pair<bool, const Flag*>, const Given*> in_order;
+  for (const Given& one : given) in_order.emplace(std::pair(!one.is_variable, one.flag), &one);
+  for (const auto& [rank, each] : in_order) {
+    const Given& one = *each;
     const Status status = one.flag->assign.set(one.value);
     if (!status) line.note({status.error().kind, one.source + ": " + status.error().message}, false);
   }

@@ -130,7 +130,7 @@ class FlagSet {
   Status read_arguments(const std::vector<std::string>& arguments, std::vector<std::string>* positional,
                         std::vector<Given>& given, MendedLine& line) const;
   Status read_environment(const os::Environment& environment, std::vector<Given>& given) const;
-  void assign(std::vector<Given> given, MendedLine& line) const;
+  void assign(const std::vector<Given>& given, MendedLine& line) const;
 
   std::string usage_;
   std::string description_;

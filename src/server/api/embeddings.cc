@@ -272,7 +272,8 @@ Result<std::string> rerank_reply(const RerankRequest& request, std::span<const f
   }
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
   order.resize(std::min(order.size(), request.top_n.value_or(order.size())));
   Json results = Json::array();
   for (const std::size_t index : order) {

@@ -7,6 +7,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "server/http/http_error.h"
@@ -157,10 +158,13 @@ Result<Listeners> Listeners::open(asio::io_context& io, const HttpOptions& optio
   Listeners opened;
   TRY(opened.take_passed(io, options.passed));
   const std::size_t kept = opened.all_.size();
-  std::vector<std::string> hosts = options.hosts;
-  if (hosts.empty() && kept == 0) hosts = {"127.0.0.1"};
+  std::vector<std::string> hosts;
   // The wildcards come first, and cover others.
-  std::ranges::stable_partition(hosts, [](const std::string& host) { return is_every_interface(host); });
+  for (const bool every : {true, false}) {
+    std::ranges::copy_if(options.hosts, std::back_inserter(hosts),
+                         [every](const std::string& host) { return is_every_interface(host) == every; });
+  }
+  if (hosts.empty() && kept == 0) hosts = {"127.0.0.1"};
   for (int tries = 1;; ++tries) {
     const Status status = opened.add_hosts(io, hosts, options.port);
     if (status) return opened;
