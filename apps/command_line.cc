@@ -105,6 +105,8 @@ bool always_serves(std::string_view program) { return program == "llama-server" 
 std::string version_text() { return "kvkeep " KVKEEP_VERSION "\n"; }
 
 Result<Command> parse_command_line(const Arguments& arguments, const os::Environment& environment) {
+  // Units and containers may choose everything by variables.
+  if (arguments.empty() && environment.contains("LLAMA_ARG_MODEL")) return parse_serve_command(arguments, environment);
   if (arguments.empty()) return Command(PrintText{kOverview});
   const std::string& name = arguments.front();
   const Arguments rest(arguments.begin() + 1, arguments.end());

@@ -78,7 +78,7 @@ std::vector<RefusedFlag> refused_text() {
       {{"--logit-bias", "-l"}, {}, "biases cannot be set for the whole server"},
       {{"--grammar", "--grammar-file", "--json-schema", "-j", "--json-schema-file", "-jf"},
        {},
-       "grammars cannot be set for the whole server"},
+       "a grammar is part of a request: send 'grammar' or 'json_schema' with each"},
       {{"--reverse-prompt", "-r"}, {}, "stop strings belong in the request"},
   };
 }
@@ -116,7 +116,7 @@ std::vector<RefusedFlag> refused_network() {
        {"LLAMA_ARG_LOG_PREFIX=off", "LLAMA_ARG_LOG_TIMESTAMPS=off", "LLAMA_ARG_LOG_JSONL=on"},
        "the log has one form"},
       {{"--log-prompts-dir"}, {}, "prompts are not logged"},
-      {{"--completion-bash"}, {}, "there is no completion script"},
+      {{"--completion-bash"}, {}, "type: kvkeep help --completions bash"},
   };
 }
 

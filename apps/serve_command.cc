@@ -279,7 +279,7 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
     tracing.reopen();
     os::notify_manager(os::ServiceState::kReady, status);
   }
-  os::notify_manager(os::ServiceState::kStopping, "writing the cache to disk");
+  os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
 }
 
 // Runs engine and HTTP threads until a signal; then ends requests, captures them and writes unwritten segments to disk.
@@ -289,7 +289,7 @@ void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, s
   engine_thread.post([&] { scheduler.run(); });
   http_thread->post([&] { http.serve(); });
   wait_for_signal();
-  spdlog::info("shutting down: writing the cache to disk (a second signal quits at once)");
+  spdlog::info("shutting down: ending requests and writing what is to be kept (a second signal quits at once)");
   scheduler.stop();
   engine_thread.drain();
   cache.flush();  // before handlers get their time, which a service manager may not wait for

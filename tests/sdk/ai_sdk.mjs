@@ -169,7 +169,7 @@ test('errors', async () => {
   await fails(generateText(ask({ model: provider()('another') })), 404, /another/);
   await fails(generateText(ask({ model: provider({ apiKey: 'wrong' })('local') })), 401, /key/i);
   await fails(generateText(ask({ prompt: 'word '.repeat(4000) })), 400, /exceeds the available context size/);
-  await fails(generateText({ ...ask(), ...extra({ n: 2 }) }), 400, /'n' is not supported/);
+  await fails(generateText({ ...ask(), ...extra({ n: 1000 }) }), 400, /'n' must be/);
   const stream = streamText({ ...ask(), ...quiet, prompt: 'word '.repeat(4000) });
   const parts = await collect(stream.fullStream);
   assert.match(parts.find((part) => part.type === 'error').error.message, /context size/);

@@ -329,7 +329,7 @@ test('errors', async () => {
   await bad({ messages: [] }, /messages/);
   await bad({ temperature: 'warm' }, /temperature/);
   await bad({ tool_choice: 'required' }, /tools/);
-  await bad({ n: 2 }, /'n'/);
+  await bad({ n: 1000 }, /'n'/);
   await bad({ max_tokens: 1.5, stream: true }, /max_tokens/);
   await bad({ response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { not: {} } } } }, /not/);
   const long = ask({ messages: [user('word '.repeat(4000))] });

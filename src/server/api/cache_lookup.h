@@ -15,10 +15,11 @@ struct LookupRequest {
   bool cache_prompt = true;     // false: as for a request that would not use the cache
   std::string cache_salt = {};  // as in a request
   std::vector<std::string> unknown_fields = {};
+  std::optional<engine::AdapterScales> adapters = {};  // empty: the server's
 };
 
 // The body has exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens};
-// and optionally {cache_prompt} and {cache_salt} as in both. All errors are kInvalid (400).
+// and optionally {cache_prompt}, {cache_salt} and {lora} as in both. All errors are kInvalid (400).
 Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

@@ -30,7 +30,7 @@ constexpr std::string_view kTextOnly = "only text is supported";
 
 constexpr std::array kRefusals = std::to_array<Refusal>({
     {"n", Neutral::kOne, kOneChoice},
-    {"best_of", Neutral::kOne, kOneChoice},
+    {"best_of", Neutral::kOne, "no reply is chosen among several; 'n' returns them all"},
     {"n_cmpl", Neutral::kOne, kOneChoice},
     {"echo", Neutral::kFalsy, "only /v1/completions repeats the prompt"},
     {"suffix", Neutral::kFalsy, "only /v1/completions and /infill fill text in"},
@@ -268,9 +268,9 @@ Result<engine::AdapterScales> read_adapter_scales(const Json& list, std::string_
     TRY(read_integer(entry, "id", id, -1, kInt32Max));
     TRY(read_number(entry, "scale", scale, -kMost, kMost));
     if (id < 0 || static_cast<std::size_t>(id) >= adapters) {
-      return invalid(fmt::format("'{}': there is no adapter {}; GET /lora-adapters lists those of --lora", name, id));
+      return invalid(fmt::format("{}: there is no adapter {}; GET /lora-adapters lists those of --lora", name, id));
     }
-    scales[static_cast<std::size_t>(id)] = scale;
+    scales[static_cast<std::size_t>(id)] = scale + 0.0F;  // -0.0 is 0
   }
   return scales;
 }

@@ -56,7 +56,8 @@ void Answer::drain(Line& line) {
 
 bool Answer::begin() {
   if (writer_->started()) return !writer_->client_gone();
-  HeaderList headers{{"Cache-Control", "no-cache"}};
+  // A proxy that gathers output (nginx does) would hold tokens back.
+  HeaderList headers{{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
   headers.insert(headers.end(), form_.told.begin(), form_.told.end());
   return writer_->begin_stream(200, api::kSseContentType, headers);
 }

@@ -58,6 +58,8 @@ std::optional<Reading> reading_of(const Service& service, const Generation& gene
   return reading;
 }
 
+constexpr std::size_t kMostBiases = 1'000'000;  // a vocabulary for one reply, or a few tokens for 1,024
+
 // Makes the jobs of one request and the choices of their answer.
 class Starter {
  public:
@@ -75,6 +77,11 @@ class Starter {
         api::output_grammar(request_.output, *service_.markers, *service_.vocabulary);
     if (!grammar) return generation_.reply->error(grammar.error());
     add_text_biases();
+    // Each reply has a sampler, and a list of settings, with all of them.
+    if (const std::size_t biases = request_.sampling.logit_bias.size() * request_.choices(); biases > kMostBiases) {
+      return generation_.reply->error(invalid(fmt::format(
+          "'logit_bias' has {} entries for all replies together; at most {} are possible", biases, kMostBiases)));
+    }
     if (auto refused = prepare(request_.prompt, *grammar)) return refused;
     for (api::PromptSource& prompt : request_.more_prompts) {
       if (auto refused = prepare(prompt, *grammar)) return refused;

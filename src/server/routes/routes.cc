@@ -173,7 +173,7 @@ Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std
                                   HeaderList& told) {
   TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
-  const Tenant tenant = tenant_of(service, http, asked.cache_salt, service.adapters->for_job());
+  const Tenant tenant = tenant_of(service, http, asked.cache_salt, service.adapters->for_job(asked.adapters));
   TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant, http.client_gone));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
   if (prompt.tokens_min >= service.context_tokens) {

@@ -137,6 +137,10 @@ void Embeddings::finish(std::unique_ptr<Running> running, Status how) {
 }
 
 void Embeddings::end() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
   collect();
   for (auto& running : jobs_) finish(std::move(running), aborted("the server is shutting down"));
   jobs_.clear();

@@ -86,7 +86,8 @@ Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
 void Inbox::note_queue(std::size_t running, std::size_t waiting) {
   MutexLock lock(mutex_);
   stats_.running = running;
-  stats_.waiting = waiting + requests_.size();
+  stats_.waiting = waiting;
+  for (const auto& request : requests_) stats_.waiting += 1 + request->branches.size();
 }
 
 void Inbox::await_loaded(std::chrono::milliseconds wait) {

@@ -62,7 +62,14 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   EXPECT_EQ(inbox.stats().waiting, 4U);
   EXPECT_EQ(inbox.stats().requests, 2U);
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
-  EXPECT_EQ(inbox.collect(kNoWait).requests.size(), 2U);
+  inbox.note_queue(0, 0);
+  EXPECT_EQ(inbox.stats().waiting, 4U);
+  Inbox::Arrived arrived = inbox.collect(kNoWait);
+  EXPECT_EQ(arrived.requests.size(), 2U);
+  std::deque<std::unique_ptr<Request>> waiting;
+  for (auto& one : arrived.requests) waiting.push_back(std::move(one));
+  inbox.note_queue(0, waiting_replies(waiting, {}));
+  EXPECT_EQ(inbox.stats().waiting, 4U);
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(inbox.idle());
     inbox.note_ended();

@@ -32,6 +32,7 @@ void Places::take(Request& request) {
            .sampling = request.job.sampling};
   free->sampling.grammar = {};
   free->sampling.logit_bias = {};
+  free->sampling.dry_breakers = {};
   free->sampling.thinking = {};
 }
 

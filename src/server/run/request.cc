@@ -84,6 +84,14 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   return batch;
 }
 
+std::size_t waiting_replies(const std::deque<std::unique_ptr<Request>>& waiting,
+                            const std::vector<std::unique_ptr<Request>>& active) {
+  std::size_t replies = waiting.size();
+  for (const auto& request : waiting) replies += request->branches.size();
+  for (const auto& request : active) replies += request->branches.size();
+  return replies;
+}
+
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences) {
   std::size_t promised = 0;
   for (const auto& request : requests) {

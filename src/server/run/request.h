@@ -3,6 +3,7 @@
 // A request from submit to its end, as the engine thread sees it.
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -76,6 +77,10 @@ void note_reused(Request& request, Position held);
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences);
 // The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
+
+// Replies that have no place yet: those of requests that wait, and branches whose prompt is still computed.
+std::size_t waiting_replies(const std::deque<std::unique_ptr<Request>>& waiting,
+                            const std::vector<std::unique_ptr<Request>>& active);
 
 // Cells that requests will take whose rows are being read from disk.
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);

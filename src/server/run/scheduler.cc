@@ -74,9 +74,9 @@ Status Scheduler::inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink
 std::vector<Place> Scheduler::places() const { return places_->all(); }
 
 void Scheduler::stop() {
+  if (options_.embeddings != nullptr) options_.embeddings->stop();  // before run() returns: nobody would end its jobs
   inbox_.stop();
   if (prefilling_) engine_.cancel();
-  if (options_.embeddings != nullptr) options_.embeddings->stop();
 }
 
 // A waiting request that does not fit is tried again when something has changed, so it is no reason to stay awake.
@@ -111,11 +111,11 @@ void Scheduler::run() {
     drop_gone();
     sequences_.expire_idle();
     admit();
-    inbox_.note_queue(places_->show(active_), waiting_.size());  // a call may take long
+    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_, active_));  // a call may take long
     decode_step();
     prefill_slice();
     if (options_.embeddings != nullptr) options_.embeddings->turn();
-    inbox_.note_queue(places_->show(active_), waiting_.size());
+    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_, active_));
     erase_finished();
     audit();
   }
@@ -393,7 +393,10 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
     request.sink->on_prefill(request.stats, processed, ms_since(request.started_ns));
   }
   const double most_ms = request.job.longest_prefill_ms;
-  if (!complete && most_ms > 0 && ms_since(request.started_ns) > most_ms) return finish(request, Finish::kLength);
+  const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
+  if (!complete && is_first && most_ms > 0 && ms_since(request.started_ns) > most_ms) {
+    return finish(request, Finish::kLength);
+  }
   if (!complete) return;
   if (request.first_token_ns == 0) {
     request.first_token_ns = clock_.monotonic_ns();
