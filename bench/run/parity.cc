@@ -64,7 +64,7 @@ class Side {
   const std::string& name() const { return server_->name(); }
   const Costs& costs(std::size_t kind) const { return costs_[kind]; }
 
-  // What only a process's first request costs, such as memory used for the first time, is paid here.
+  // The first request of a process pays for memory that is used for the first time; none is measured here.
   Status start(const std::string& label) {
     TRY(server_->start());
     TRY_ASSIGN(client_, ServerClient::make({.base_url = server_->base_url(), .keeps_connection = true}, interrupt_));

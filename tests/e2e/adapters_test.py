@@ -45,6 +45,15 @@ class Adapters(FlagCase):
             self.assertEqual(self.text_of(self.ask(server)), expected[3])
             server.stop()
 
+    def test_a_lookup_asks_for_the_same_state(self):
+        server = self.server("--lora", ",".join(self.loras))
+        self.ask(server, lora=self.scaled(0.5, 0))
+        known = {"prompt": words(100, 5), "lora": self.scaled(0.5, 0)}
+        self.assertGreater(server.post("/cache/lookup", known)["cached_tokens"], 90)
+        for other in ({**known, "lora": self.scaled(0.25, 0)}, {"prompt": known["prompt"]}):
+            self.assertEqual(server.post("/cache/lookup", other)["cached_tokens"], 0)
+        self.assert_refused(400, server.post, "/cache/lookup", {**known, "lora": [{"id": 7, "scale": 1}]}, contains="adapter 7")
+
     def test_side_by_side(self):
         server = self.server("--lora", ",".join(self.loras), "-np", 4)
         scales = [(1, 0), (0, 1), (0.5, 0.5), (0, 0)]

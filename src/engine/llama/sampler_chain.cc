@@ -37,7 +37,7 @@ bool penalises_sequences(const SamplingParams& params) {
   return params.dry_multiplier != 0.0F && params.dry_penalty_last_n != 0;
 }
 
-// What a step does to the likeliest token of those that reach it.
+// The effect of a step on the likeliest token of those that reach it.
 enum class Effect { kKeepsIt, kMayPenalize, kMayRemove };
 
 Effect effect_of(SamplerStep step, const SamplingParams& params) {

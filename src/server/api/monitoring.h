@@ -1,6 +1,6 @@
 #pragma once
 
-// What monitors and launchers ask for: GET /metrics, GET /slots and POST /props, under llama-server's names.
+// Replies for monitors and launchers, under llama-server's names: GET /metrics, GET /slots and POST /props.
 
 #include <cstddef>
 #include <cstdint>

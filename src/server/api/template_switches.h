@@ -16,7 +16,7 @@ void set_thinking(Json& kwargs, bool thinks);
 // kwargs.is_object().
 Status read_template_switches(const Json& body, Json& kwargs);
 
-// What the template supports, under llama-server's names.
+// Returns the features that the template supports, under llama-server's names.
 Json template_caps(const chat::TemplateTraits& traits);
 
 // kInvalid if a variable has another type than every template takes for granted.

@@ -62,7 +62,7 @@ void expect_replies(World& world, const Job& job, std::vector<std::future<Reply>
   }
 }
 
-// What the model must compute: the prompt once, and every sampled token but the last of each reply.
+// Returns how many tokens the model must compute: the prompt once, and each sampled token but the last of each reply.
 std::uint64_t least_computed(std::size_t prompt_tokens, std::size_t replies) {
   return prompt_tokens + replies * (kReplyTokens - 1);
 }
@@ -168,6 +168,20 @@ TEST(Branches, ALimitOfTimeEndsThePrefill) {
   EXPECT_EQ(world.engine.tokens_decoded(), 64U);
   job.longest_prefill_ms = 0;
   EXPECT_EQ(submit_branching(world, job, 1).front().get().stats.cached_tokens, 64U);
+}
+
+// A reply that has begun and then waited for a place prefills again; by then more time than the limit has passed.
+TEST(Branches, ALimitOfTimeCutsNoReplyThatHasBegun) {
+  SteppingClock clock;
+  World world(WorldOptions{.fake = {.batch_tokens = 64}, .scheduler = {.parallel = 1}, .clock = &clock});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 300), 7);
+  job.cache_prompt = false;
+  job.max_tokens = 600;
+  job.longest_prefill_ms = 500;
+  auto replies = submit_branching(world, job, 3);
+  world.start();
+  for (auto& future : replies) EXPECT_EQ(future.get().tokens.size(), 600U);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ std::unique_ptr<Request> admitted_request(std::int64_t max_tokens) {
   job.prompt = {1, 2, 3};
   job.max_tokens = max_tokens;
   job.sampling.grammar.text = "root ::= \"secret\"";
+  job.sampling.dry_breakers = {"secret"};
   job.sampling.top_k = 7;
   return make_request({std::move(job), {std::make_shared<CollectingSink>()}});
 }
@@ -56,6 +57,7 @@ TEST(Places, AnEndedRequestIsShownUntilAnotherComes) {
   EXPECT_EQ(shown.stats.predicted_tokens, 4U);
   EXPECT_EQ(shown.sampling.top_k, 7);
   EXPECT_EQ(shown.sampling.grammar.text, "") << "it shows what was asked";
+  EXPECT_TRUE(shown.sampling.dry_breakers.empty()) << "it shows what was asked";
 }
 
 TEST(Places, ARequestThatEndsAtItsStartTakesNone) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the scheduler has done since its start, and does now, as plain numbers. The inbox holds them, under its lock.
+// Counts of the scheduler: its work since the start, and its requests now. The inbox holds them, under its lock.
 
 #include <algorithm>
 #include <cstddef>
