@@ -372,6 +372,42 @@ test('completions, the older API', async () => {
   assert.equal(whole.choices[0].finish_reason, 'length');
 });
 
+test('several replies, whole and streamed', async () => {
+  const body = ask({ n: 3, temperature: 1, seed: 4 });
+  const whole = await completions.create(body);
+  assert.deepEqual(whole.choices.map((choice) => choice.index), [0, 1, 2]);
+  assert.equal(whole.usage.completion_tokens, 36);
+  assert.equal(new Set(whole.choices.map((choice) => choice.message.content)).size, 3);
+  const texts = ['', '', ''];
+  for (const chunk of await collect(await completions.create({ ...body, stream: true }))) {
+    for (const { index, delta } of chunk.choices) texts[index] += delta.content ?? '';
+  }
+  assert.deepEqual(texts, whole.choices.map((choice) => choice.message.content));
+});
+
+test('probabilities of tokens', async () => {
+  const { choices: [{ logprobs, message }] } = await completions.create(ask({ logprobs: true, top_logprobs: 4 }));
+  assert.equal(logprobs.content.length, 12);
+  assert.equal(Buffer.concat(logprobs.content.map(({ bytes }) => Buffer.from(bytes))).toString(), message.content);
+  for (const { token: likeliest, logprob, top_logprobs: top } of logprobs.content) {
+    assert.equal(top.length, 4);
+    assert.deepEqual([top[0].token, top[0].logprob], [likeliest, logprob]);  // at temperature 0
+  }
+  await fails(completions.create(ask({ top_logprobs: 4 })), OpenAI.BadRequestError, 400, 'invalid_request_error', /logprobs/);
+});
+
+test('completions, the older API: prompts, replies, echo and scores', async () => {
+  const old = (more) => client.completions.create({ model: 'local', max_tokens: 4, temperature: 0, ...more });
+  const both = await old({ prompt: ['Once', 'Twice'], n: 2 });
+  assert.deepEqual(both.choices.map((choice) => choice.index), [0, 1, 2, 3]);
+  assert.equal(both.choices[2].text, (await old({ prompt: 'Twice' })).choices[0].text);
+  const { choices: [echoed] } = await old({ prompt: 'Once upon', echo: true, logprobs: 2 });
+  assert.ok(echoed.text.startsWith('Once upon'));
+  assert.equal(echoed.logprobs.tokens.join(''), echoed.text);
+  assert.equal(echoed.logprobs.token_logprobs[0], null);
+  echoed.logprobs.text_offset.forEach((offset, i) => assert.ok(echoed.text.slice(offset).startsWith(echoed.logprobs.tokens[i])));
+});
+
 test('abort', async () => {
   const endless = ask({ max_tokens: 1500, messages: [user('Go on.')] });
   const stream = await completions.create({ ...endless, stream: true });
