@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -78,6 +79,38 @@ Result<int> free_port() {
     return io_error(std::string("no free port: ") + std::strerror(errno));
   }
   return ntohs(address.sin_port);
+}
+
+namespace {
+
+// Returns 0, or the number of the error.
+int connect_error(const addrinfo& address, int limit_ms) {
+  const Descriptor probe(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(probe.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
+  int error = ETIMEDOUT;
+  socklen_t size = sizeof error;
+  if (::poll(&wait, 1, limit_ms) > 0) ::getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+}  // namespace
+
+Status try_to_connect(const std::string& host, int port, int limit_ms) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  if (const int failure = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &first); failure != 0) {
+    return io_error(host + ": " + ::gai_strerror(failure));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(first, ::freeaddrinfo);
+  int error = 0;
+  for (const addrinfo* address = all.get(); address != nullptr; address = address->ai_next) {
+    error = connect_error(*address, limit_ms);
+    if (error == 0) return {};
+  }
+  return io_error(host + ":" + std::to_string(port) + ": " + std::strerror(error));
 }
 
 bool wait_until_port_is_free(int port, int limit_ms) {

@@ -16,6 +16,10 @@ std::vector<std::string> own_addresses();
 // Returns a port of the loopback address that is free now.
 Result<int> free_port();
 
+// Connects to a TCP port of any machine, and hangs up. kIo, with the reason, if that fails or takes longer than
+// `limit_ms`; to find the name's address may take longer.
+Status try_to_connect(const std::string& host, int port, int limit_ms);
+
 // Returns true as soon as nothing listens at this port of the loopback address, false after `limit_ms`.
 bool wait_until_port_is_free(int port, int limit_ms);
 

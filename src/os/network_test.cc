@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace kvkeep::os {
 namespace {
@@ -18,6 +20,24 @@ TEST(OwnAddresses, AreNumbersThatOthersCanUse) {
     wide_ones |= !is_narrow;
     EXPECT_FALSE(address.starts_with("127.") || address == "::1" || address.starts_with("fe80:")) << address;
   }
+}
+
+TEST(TryToConnect, SaysWhetherSomethingListens) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const int port = ntohs(address.sin_port);
+  const Status before = try_to_connect("127.0.0.1", port, 1'000);
+  ASSERT_FALSE(before);
+  EXPECT_NE(before.error().message.find("127.0.0.1:" + std::to_string(port) + ": "), std::string::npos);
+  ASSERT_EQ(::listen(socket, 1), 0);
+  EXPECT_TRUE(try_to_connect("localhost", port, 1'000));
+  ::close(socket);
+  EXPECT_FALSE(try_to_connect("no such host", port, 1'000));
 }
 
 }  // namespace

@@ -5,10 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>  // defines __GLIBC__
+#include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <string_view>
+#include <vector>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -71,6 +77,30 @@ Environment read_environment() {
     if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
+}
+
+namespace {
+
+std::string file_text(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+Status restart_with(const std::string& variable, const std::string& value) {
+  std::array<char, 4096> program{};
+  if (::readlink("/proc/self/exe", program.data(), program.size() - 1) <= 0) return io_error("/proc/self/exe");
+  std::string line = file_text("/proc/self/cmdline");  // arguments, each with a zero after it
+  std::vector<char*> arguments;
+  for (std::size_t at = 0; at < line.size(); at = line.find('\0', at) + 1) arguments.push_back(&line[at]);
+  arguments.push_back(nullptr);
+  if (::setenv(variable.c_str(), value.c_str(), 1) == 0) ::execv(program.data(), arguments.data());
+  return io_error(std::string(program.data()) + ": " + std::strerror(errno));
+}
+
+bool has_loaded(std::string_view library) {
+  return file_text("/proc/self/maps").find("/" + std::string(library)) != std::string::npos;
 }
 
 Result<std::string> find_program(const std::string& name) {

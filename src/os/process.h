@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -38,6 +39,14 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 
 // Returns a copy of the environment as it is now. Call it before threads that change the environment could run.
 Environment read_environment();
+
+// Begins this program anew, in this process, with the same arguments and one more environment variable: for libraries
+// that read the environment only as they are loaded. Returns only if that fails. Call it before anything is open that
+// the new program would inherit.
+Status restart_with(const std::string& variable, const std::string& value);
+
+// Returns true if a library with this in its file's name is loaded ("libgomp").
+bool has_loaded(std::string_view library);
 
 // Returns the file that a shell would run for this name: looked up in PATH if it has no slash. kNotFound if there is
 // none, or it may not be executed.

@@ -1,11 +1,13 @@
 #include "os/threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <stop_token>
@@ -155,6 +157,54 @@ std::int64_t thread_cpu_ns() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+std::vector<std::uint32_t> allowed_processors() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<std::uint32_t> found;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return found;
+  for (std::uint32_t i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) found.push_back(i);
+  }
+  return found;
+}
+
+namespace {
+
+// The kernel's priorities are those that ggml gives to its own threads.
+int set_priority(int priority) {
+  if (priority == 0) return 0;
+  constexpr int kRealtime[] = {40, 80, 90};
+  sched_param param{};
+  if (priority > 0) param.sched_priority = kRealtime[std::min(priority, 3) - 1];
+  return ::pthread_setschedparam(::pthread_self(), priority > 0 ? SCHED_FIFO : SCHED_BATCH, &param);
+}
+
+Status priority_status(int error, int priority) {
+  if (error == 0) return {};
+  return invalid("the system does not permit priority " + std::to_string(priority) + " (" + std::strerror(error) +
+                 "): run as root, with CAP_SYS_NICE or a higher ulimit -r, or leave it out");
+}
+
+}  // namespace
+
+Status place_this_thread(const std::vector<std::uint32_t>& processors, int priority) {
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  for (const std::uint32_t processor : processors) {
+    if (processor < CPU_SETSIZE) CPU_SET(processor, &wanted);
+  }
+  if (!processors.empty() && ::pthread_setaffinity_np(::pthread_self(), sizeof wanted, &wanted) != 0) {
+    return invalid("the system does not permit these processors");
+  }
+  return priority_status(set_priority(priority), priority);
+}
+
+Status check_priority(int priority) {
+  int error = 0;
+  std::thread([&] { error = set_priority(priority); }).join();
+  return priority_status(error, priority);
 }
 
 void pause(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
+
+#include "base/result.h"
 
 namespace kvkeep::os {
 
@@ -33,6 +36,16 @@ std::unique_ptr<Ticker> make_ticker(std::chrono::milliseconds period, std::funct
 
 // CPU time that the calling thread has used, user and system; nanoseconds since it began.
 std::int64_t thread_cpu_ns();
+
+// The processors that this process may run on, ascending.
+std::vector<std::uint32_t> allowed_processors();
+
+// Places the calling thread on these processors, at least one of them allowed, and gives it a priority: -1 runs it only
+// where no other thread wants to, 0 changes nothing, 1 to 3 put it before all normal threads. kInvalid if the system
+// does not permit that.
+Status place_this_thread(const std::vector<std::uint32_t>& processors, int priority);
+// Returns what that call would return for the priority, on a thread of its own.
+Status check_priority(int priority);
 
 // For waiting on another process that reports nothing, never on a thread of this one.
 void pause(std::chrono::milliseconds time);

@@ -70,5 +70,24 @@ TEST(ThreadTime, CountsOnlyWorkOfThisThread) {
   EXPECT_GE(real_clock().monotonic_ns() - wall_ns, kWorkNs);
 }
 
+TEST(PlaceThisThread, MovesOnlyThisThread) {
+  const auto all = allowed_processors();
+  ASSERT_FALSE(all.empty());
+  std::thread([&] {
+    ASSERT_TRUE(place_this_thread({all.back()}, 0));
+    EXPECT_EQ(allowed_processors(), std::vector<std::uint32_t>{all.back()});
+    EXPECT_TRUE(place_this_thread({}, 0)) << "nothing is asked for";
+    EXPECT_EQ(allowed_processors(), std::vector<std::uint32_t>{all.back()});
+  }).join();
+  EXPECT_EQ(allowed_processors(), all);
+}
+
+TEST(PlaceThisThread, AnybodyMayHaveALowPriority) {
+  EXPECT_TRUE(check_priority(-1));
+  EXPECT_TRUE(check_priority(0));
+  const Status realtime = check_priority(3);
+  EXPECT_TRUE(realtime || realtime.error().message.find("does not permit priority 3") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvkeep::os
