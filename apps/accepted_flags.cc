@@ -42,8 +42,6 @@ Flag only_at(std::string value, std::string spelling, std::string reason, std::s
 // Flags that ask for something that kvkeep does not do, unless they have the value that asks for nothing.
 std::vector<Flag> neutral_flags() {
   const char* no_drafts = "there is no speculative decoding";
-  const char* under_nice = "priority is left to the system; start it under nice";
-  const char* under_taskset = "placement of threads is left to the system; start it under taskset";
   return {
       only_at("0", "--cache-reuse N", "shifted state is not what the model computes for the new position",
               "LLAMA_ARG_CACHE_REUSE"),
@@ -52,11 +50,6 @@ std::vector<Flag> neutral_flags() {
       only_at("0", "--spec-draft-n-min N", no_drafts, "LLAMA_ARG_SPEC_DRAFT_N_MIN"),
       only_at("0", "-ncffn, --n-cpu-ffn N", "tensors are placed with --override-tensor", "LLAMA_ARG_N_CPU_FFN"),
       only_at("0", "--moe-cache-mib MIB", "there is no cache of experts on devices", "LLAMA_ARG_MOE_CACHE_MIB"),
-      only_at("0", "--cpu-strict 0|1", under_taskset),
-      only_at("0", "--cpu-strict-batch 0|1", under_taskset),
-      only_at("0", "--prio N", under_nice),
-      only_at("0", "--prio-batch N", under_nice),
-      only_at("50", "--poll N", "how threads wait for work cannot be chosen"),
       only_at("-1", "--sleep-idle-seconds N", "the model stays loaded"),
   };
 }

@@ -97,6 +97,11 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .effect = "End reasoning after this many tokens, with its closing tag; 0 also sets --reasoning off; -1: no "
                  "limit. A request may say otherwise.",
        .assign = thought_budget_into(options)},
+      {.spelling = "--reasoning-budget-message TEXT",
+       .environment = "LLAMA_ARG_THINK_BUDGET_MESSAGE",
+       .effect =
+           "Text that the reasoning ends with, before its closing tag, if --reasoning-budget or a client ends it.",
+       .assign = text_into(options.defaults.thought_ending)},
       {.spelling = "--reasoning-preserve, --no-reasoning-preserve",
        .environment = "LLAMA_ARG_REASONING_PRESERVE",
        .effect = "Keep the reasoning of earlier turns in the prompt, if the template has a switch for that.",

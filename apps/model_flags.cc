@@ -63,6 +63,20 @@ Result<std::vector<ScaledFile>> parse_plain_files(const std::string& text) {
   return files;
 }
 
+// libggml takes no other form of address, and no more servers.
+constexpr std::size_t kRpcServersMax = 16;
+
+Result<std::vector<std::string>> parse_rpc_servers(const std::string& text) {
+  TRY_ASSIGN(std::vector<std::string> servers, parse_list(text));
+  for (const std::string& server : servers) {
+    const auto colon = server.find(':');
+    if (colon == std::string::npos || colon == 0 || !parse_number(server.substr(colon + 1), 1, 65'535)) {
+      return invalid(fmt::format("'{}' is not HOST:PORT", server));
+    }
+  }
+  return servers;
+}
+
 }  // namespace
 
 std::vector<Flag> model_flags(ServeOptions& options) {
@@ -299,6 +313,17 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
       {.spelling = "--op-offload, --no-op-offload",
        .effect = "Compute large batches on a device also where the weights lie in host memory.",
        .assign = switch_into(model.operation_offload)},
+      {.spelling = "--rpc HOST:PORT,...",
+       .environment = "LLAMA_ARG_RPC",
+       .effect =
+           "Also use the devices of these RPC servers, on other machines. Nothing that goes there is encrypted; needs "
+           "libggml's RPC backend.",
+       .assign = {[&model](const std::string& text) -> Status {
+                    TRY(appended_to(model.rpc_servers, parse_rpc_servers).set(text));
+                    if (model.rpc_servers.size() <= kRpcServersMax) return {};
+                    return invalid(fmt::format("more than {} servers", kRpcServersMax));
+                  },
+                  "none"}},
       {.spelling = "-dev, --device NAME,...",
        .environment = "LLAMA_ARG_DEVICE",
        .default_text = "all",

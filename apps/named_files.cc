@@ -69,6 +69,26 @@ Result<std::string> read_salt(const std::string& path) {
   return salt;
 }
 
+Result<server::api::OutputFormat> schema_format(const char* flag, const std::string& text) {
+  auto schema = server::api::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!schema.is_object()) return invalid(fmt::format("{}: not a JSON object", flag));
+  return server::api::OutputFormat(server::api::JsonSchemaOutput{.schema = std::move(schema), .path = flag});
+}
+
+Result<server::api::OutputFormat> read_reply_form(const ReplyFormOptions& form) {
+  using server::api::GrammarOutput;
+  using server::api::OutputFormat;
+  if (!form.grammar.empty()) return OutputFormat(GrammarOutput{form.grammar, "--grammar"});
+  if (!form.schema.empty()) return schema_format("--json-schema", form.schema);
+  if (!form.grammar_file.empty()) {
+    TRY_ASSIGN(std::string text, read_named("--grammar-file", form.grammar_file));
+    return OutputFormat(GrammarOutput{std::move(text), "--grammar-file"});
+  }
+  if (form.schema_file.empty()) return OutputFormat(server::api::AnyText{});
+  TRY_ASSIGN(const std::string text, read_named("--json-schema-file", form.schema_file));
+  return schema_format("--json-schema-file", text);
+}
+
 Status check_adapters(const char* flag, const std::vector<engine::llama::ScaledFile>& files) {
   for (const engine::llama::ScaledFile& file : files) {
     const Result<std::string> begin = read_beginning(file.path, kGgufMagic.size());
@@ -120,6 +140,8 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   }
   TRY_ASSIGN(files.chat_template, read_template(options.chat.template_file));
   if (files.chat_template.empty()) files.chat_template = options.chat.template_source;
+  TRY_ASSIGN(files.output, read_reply_form(options.reply_form));
+  TRY(server::api::check_output_format(files.output));
   TRY(check_adapters("--lora", options.model.loras));
   TRY(check_adapters("--control-vector", options.model.control_vectors));
   return files;

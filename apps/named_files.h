@@ -46,6 +46,7 @@ inline Result<std::string> read_file(const std::string& path, std::size_t most_b
 struct NamedFiles {
   std::string chat_template;          // parsed, of --chat-template-file or --chat-template; empty: none was named
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named
+  server::api::OutputFormat output;   // of --grammar and the like
   std::string cache_salt;             // of --cache-salt-file, without its last newline; empty: none was named
 };
 

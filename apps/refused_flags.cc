@@ -65,20 +65,12 @@ std::vector<RefusedFlag> refused_text() {
   return {
       // Templates and reasoning.
       {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine", kEssential},
-      {{"--reasoning-budget-message"},
-       {"LLAMA_ARG_THINK_BUDGET_MESSAGE"},
-       "reasoning is ended by its closing tag only",
-       kEssential},
       {{"--no-prefill-assistant"},
        {"LLAMA_ARG_PREFILL_ASSISTANT=off"},
        "the assistant's last message is always continued",
        kEssential},
       // Sampling that is not offered.
       {{"--backend-sampling", "-bs"}, {"LLAMA_ARG_BACKEND_SAMPLING=on"}, "tokens are chosen on the processor"},
-      {{"--logit-bias", "-l"}, {}, "biases cannot be set for the whole server"},
-      {{"--grammar", "--grammar-file", "--json-schema", "-j", "--json-schema-file", "-jf"},
-       {},
-       "a grammar is part of a request: send 'grammar' or 'json_schema' with each"},
       {{"--reverse-prompt", "-r"}, {}, "stop strings belong in the request"},
   };
 }
@@ -86,11 +78,6 @@ std::vector<RefusedFlag> refused_text() {
 std::vector<RefusedFlag> refused_machine() {
   return {
       {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "choose how to load with --load-mode auto, mmap or none"},
-      {{"--rpc"}, {"LLAMA_ARG_RPC"}, "devices of other machines are not used"},
-      {{"--cpu-mask", "--cpu-mask-*", "-C", "-Cb", "--cpu-range", "--cpu-range-*", "-Cr", "-Crb"},
-       {},
-       "placement of threads is left to the system; start it under taskset"},
-      {{"--poll-batch"}, {}, "how threads wait for work cannot be chosen"},
       {{"--metal", "--cuda", "--cpu"}, {}, "choose devices with --device and --n-gpu-layers"},
   };
 }

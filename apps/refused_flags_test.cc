@@ -159,9 +159,8 @@ TEST(RefusedFlags, NoObeyedFlagIsNearARefusal) {
 }
 
 TEST(RefusedFlags, VariablesOfRefusedFlags) {
-  for (const char* name :
-       {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_CONTEXT_SHIFT", "LLAMA_ARG_HF_REPO", "LLAMA_ARG_SSL_KEY_FILE",
-        "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_THINK_BUDGET_MESSAGE", "LLAMA_ARG_NO_PREFILL_ASSISTANT"}) {
+  for (const char* name : {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_CONTEXT_SHIFT", "LLAMA_ARG_HF_REPO",
+                           "LLAMA_ARG_SSL_KEY_FILE", "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_NO_PREFILL_ASSISTANT"}) {
     EXPECT_NE(serve_error({}, {{name, "1"}}).find(" is set, but --"), std::string::npos) << name;
   }
   const char* jinja = "--no-jinja is not supported: templates are always rendered by a Jinja engine";
@@ -208,7 +207,7 @@ TEST(RefusedFlags, SayWhatToTypeInstead) {
                                                         {"--api-prefix", "paths start at the root"}}) {
     EXPECT_NE(serve_error({name}).find(part), std::string::npos) << serve_error({name});
   }
-  for (const char* name : {"--rpc", "--mmproj", "--agent", "--no-log-prefix"}) {
+  for (const char* name : {"--path", "--mmproj", "--agent", "--no-log-prefix"}) {
     EXPECT_EQ(serve_error({name}).find("leave it out"), std::string::npos) << serve_error({name});
   }
 }

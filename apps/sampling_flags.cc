@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "base/assert.h"
@@ -165,6 +166,56 @@ std::vector<Flag> penalty_flags(ServeOptions& options) {
   };
 }
 
+constexpr std::size_t kBiasesMax = 1'024;
+
+// "15043+1", "15043-1.5", "2-inf": a token, and what is added to its logit. A token that is named again adds to its
+// bias, as in requests.
+Assign bias_into(std::vector<std::pair<TokenId, float>>& biases) {
+  const auto set = [&biases](const std::string& text) -> Status {
+    constexpr float kLargest = 1e6F;  // far beyond any logit, and safe in a float
+    const auto sign = text.find_first_of("+-");
+    const auto wrong = [&] { return invalid(fmt::format("'{}' is not ID+BIAS or ID-BIAS", text)); };
+    if (sign == std::string::npos) return wrong();
+    const auto id = parse_number<TokenId>(text.substr(0, sign), 0, std::numeric_limits<TokenId>::max());
+    const std::string size = text.substr(sign + 1);
+    const auto bias =
+        size == "inf" ? Result<float>(std::numeric_limits<float>::infinity()) : parse_number(size, 0.0F, kLargest);
+    if (!id || !bias) return wrong();
+    if (biases.size() == kBiasesMax) return invalid(fmt::format("more than {} biases", kBiasesMax));
+    const float added = text[sign] == '-' ? -*bias : *bias;
+    const auto known = std::ranges::find(biases, *id, &std::pair<TokenId, float>::first);
+    if (known == biases.end()) {
+      biases.emplace_back(*id, added);
+    } else {
+      known->second += added;
+    }
+    return {};
+  };
+  return {set, "none"};
+}
+
+std::vector<Flag> form_flags(ServeOptions& options) {
+  ReplyFormOptions& form = options.reply_form;
+  return {
+      {.spelling = "-l, --logit-bias ID+BIAS",
+       .effect = "Add BIAS to a token's logit, or with - subtract it; inf forces or forbids. May be repeated; a "
+                 "request's own biases replace all of these.",
+       .assign = bias_into(options.defaults.sampling.logit_bias)},
+      {.spelling = "--grammar GBNF",
+       .effect = "Hold replies to this grammar, where a request demands no form and has no tools.",
+       .assign = text_into(form.grammar)},
+      {.spelling = "--grammar-file FILE",
+       .effect = "The same with a grammar from a file.",
+       .assign = text_into(form.grammar_file)},
+      {.spelling = "-j, --json-schema SCHEMA",
+       .effect = "The same with a JSON schema.",
+       .assign = text_into(form.schema)},
+      {.spelling = "-jf, --json-schema-file FILE",
+       .effect = "The same with a JSON schema from a file.",
+       .assign = text_into(form.schema_file)},
+  };
+}
+
 std::vector<Flag> draw_flags(ServeOptions& options) {
   return {
       {.spelling = "--mirostat N",
@@ -214,7 +265,7 @@ std::vector<Flag> sampling_flags(ServeOptions& options) {
        .effect = "The same by letters; i and a are the further ones.",
        .assign = order_into(options, engine::parse_sampler_letters)},
   };
-  for (std::vector<Flag> (*more)(ServeOptions&) : {choice_flags, penalty_flags, draw_flags}) {
+  for (std::vector<Flag> (*more)(ServeOptions&) : {choice_flags, penalty_flags, draw_flags, form_flags}) {
     std::ranges::move(more(options), std::back_inserter(flags));
   }
   return flags;

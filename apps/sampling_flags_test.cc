@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/sampler_order.h"
 #include "engine/sampling_settings.h"
 #include "serve_flags.h"
@@ -73,6 +75,28 @@ TEST(SamplingFlags, WrongValuesAreErrors) {
       {"--sampler-seq", "f"},  {"--adaptive-decay", "1"},     {"--dry-base", "-1"},        {"--repeat-penalty", "0"},
       {"--mirostat-ent", "x"}, {"--dry-penalty-last-n", "-2"}};
   for (const auto& arguments : wrong) EXPECT_FALSE(sampling_options(arguments).ok()) << arguments[0];
+}
+
+TEST(SamplingFlags, BiasesOfOneTokenAddUp) {
+  using Biases = std::vector<std::pair<TokenId, float>>;
+  const auto biases = [](const std::vector<std::string>& arguments) {
+    return sampling_options(arguments).value().defaults.sampling.logit_bias;
+  };
+  EXPECT_EQ(biases({"-l", "15043+1", "--logit-bias", "7-2.5", "-l", "15043-3"}), (Biases{{15043, -2}, {7, -2.5}}));
+  const auto forbidden = biases({"-l", "2-inf"});
+  ASSERT_EQ(forbidden.size(), 1U);
+  EXPECT_TRUE(std::isinf(forbidden[0].second) && forbidden[0].second < 0);
+  for (const char* wrong : {"15043", "+1", "a+1", "1+", "1+x", "1+-1", "1+nan", "99999999999+1", "1+2000000"}) {
+    EXPECT_FALSE(sampling_options({"-l", wrong}).ok()) << wrong;
+  }
+}
+
+TEST(SamplingFlags, RepliesHaveOneForm) {
+  EXPECT_EQ(sampling_options({"-j", "{}"}).value().reply_form.schema, "{}");
+  EXPECT_EQ(sampling_options({"-jf", "f"}).value().reply_form.schema_file, "f");
+  EXPECT_EQ(sampling_options({"--grammar", "root ::= [a]"}).value().reply_form.grammar, "root ::= [a]");
+  EXPECT_EQ(sampling_options({"--grammar-file", "g"}).value().reply_form.grammar_file, "g");
+  EXPECT_FALSE(sampling_options({"--grammar-file", "g", "-j", "{}"}).ok());
 }
 
 // Otherwise a model's file would overrule the command line.

@@ -18,6 +18,8 @@
 #include "commands.h"
 #include "directory_notes.h"
 #include "engine/llama/library.h"
+#include "engine/llama/remote_devices.h"
+#include "engine/llama/thread_pools.h"
 #include "http_setup.h"
 #include "inspect/model_notes.h"
 #include "inspect/print/print.h"
@@ -26,6 +28,7 @@
 #include "named_files.h"
 #include "os/executor.h"
 #include "os/paths.h"
+#include "os/process.h"
 #include "os/service_manager.h"
 #include "os/signals.h"
 #include "os/threads.h"
@@ -116,6 +119,23 @@ void obey_model_sampling(const engine::Description& model, const engine::ChosenS
   for (const std::string& line : notes.refused) spdlog::warn("ignoring a value of the model's file: {}", line);
 }
 
+// Tries what flags set for all replies, so that a fault ends the start instead of every request.
+Status try_defaults(const server::Service& service, engine::Engine& engine) {
+  engine::SamplingParams sampling = service.defaults.sampling;
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    if (static_cast<std::size_t>(token) < service.defaults.vocabulary_size) continue;
+    return invalid(fmt::format("--logit-bias: the model has no token {}; its last one is {}", token,
+                               service.defaults.vocabulary_size - 1));
+  }
+  if (service.only_embeds || std::holds_alternative<server::api::AnyText>(service.defaults.output)) return {};
+  TRY_ASSIGN(sampling.grammar,
+             server::api::output_grammar(service.defaults.output, *service.markers, *service.vocabulary));
+  if (const auto made = engine.make_sampler(sampling); !made) {
+    return invalid("--grammar or --json-schema: " + made.error().message);
+  }
+  return {};
+}
+
 Result<server::Service> make_service(const ServeOptions& options, const NamedFiles& files, const LoadedModel& loaded) {
   const engine::Description& model = loaded.engine->description();
   server::Service service;
@@ -140,6 +160,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   obey_model_sampling(model, options.chosen_sampling, service.defaults.sampling);
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.defaults.adapters = model.adapters.size();
+  service.defaults.output = files.output;
+  TRY(try_defaults(service, *loaded.engine));
   service.adapters = std::make_unique<server::Adapters>(model.adapters);
   service.stabilizers = options.stabilizers;
   service.defaults.template_kwargs = template_kwargs(options, service.chat_template->source());
@@ -338,14 +360,27 @@ cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& e
   return options;
 }
 
+Status print_devices(const engine::llama::ModelOptions& model) {
+  TRY(engine::llama::add_rpc_servers(model.rpc_servers));
+  std::fputs(engine::llama::list_devices().c_str(), stdout);
+  return {};
+}
+
+// OpenMP's library reads from the environment how threads wait, before main() begins.
+Status begin_anew_for_waiting(const engine::llama::ModelOptions& model) {
+  const os::Environment environment = os::read_environment();
+  const auto set = environment.find(engine::llama::kSpinVariable);
+  TRY_ASSIGN(const auto waiting, engine::llama::check_waiting(model, set == environment.end() ? "" : set->second));
+  if (waiting == engine::llama::Waiting::kAsAsked) return {};
+  return os::restart_with(engine::llama::kSpinVariable, engine::llama::spin_count(model));
+}
+
 }  // namespace
 
 Status run_serve(const ServeOptions& options) {
   TRY(set_up_log(options.log));
-  if (options.list_devices) {
-    std::fputs(engine::llama::list_devices().c_str(), stdout);
-    return {};
-  }
+  TRY(begin_anew_for_waiting(options.model));
+  if (options.list_devices) return print_devices(options.model);
   for (const std::string& warning : options.ignored_variables) spdlog::warn("{}", warning);
   os::ServerSignals signals;
   // Check everything that may be wrong before the model is loaded, which may take minutes.

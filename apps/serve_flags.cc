@@ -279,6 +279,14 @@ Status validate(const ServeOptions& options) {
   if (!options.tiers.use_disk && !options.tiers.disk_directory.empty()) {
     return invalid("--no-kv-disk and --kv-disk-dir contradict each other");
   }
+  const ReplyFormOptions& form = options.reply_form;
+  const auto given = {!form.grammar.empty(), !form.grammar_file.empty(), !form.schema.empty(),
+                      !form.schema_file.empty()};
+  if (std::ranges::count(given, true) > 1) {
+    return invalid(
+        "--grammar, --grammar-file, --json-schema and --json-schema-file all give the form of replies: leave all but "
+        "one out");
+  }
   if (model.control_vector_layers && model.control_vectors.empty()) {
     return invalid("--control-vector-layer-range needs a --control-vector");
   }
@@ -293,9 +301,9 @@ Status validate(const ServeOptions& options) {
 FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
-       {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options),
-        point_flags(options), chat_flags(options), embedding_flags(options.embeddings), http_flags(options),
-        endpoint_flags(options.endpoints), sampling_flags(options), adapter_flags(options.model),
+       {model_flags(options), context_flags(options), thread_flags(options.model), offload_flags(options),
+        cache_flags(options), point_flags(options), chat_flags(options), embedding_flags(options.embeddings),
+        http_flags(options), endpoint_flags(options.endpoints), sampling_flags(options), adapter_flags(options.model),
         rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }

@@ -40,6 +40,9 @@ std::vector<Flag> offload_flags(ServeOptions& options);
 std::vector<Flag> adapter_flags(engine::llama::ModelOptions& model);
 std::vector<Flag> rope_flags(engine::llama::ModelOptions& model);
 
+// thread_flags.cc
+std::vector<Flag> thread_flags(engine::llama::ModelOptions& model);
+
 // chat_flags.cc
 std::vector<Flag> chat_flags(ServeOptions& options);
 

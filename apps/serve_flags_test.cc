@@ -380,6 +380,20 @@ TEST(ServeFlags, FlashAttentionIsSpelledAsLlamaServerTakesIt) {
   EXPECT_EQ(served({"-fa", "on"}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).model.flash_attention, true);
 }
 
+TEST(ServeFlags, ServersOfOtherMachinesHaveAddresses) {
+  const auto servers = [](const std::string& text) -> Result<std::vector<std::string>> {
+    TRY_ASSIGN(const ParsedServe parsed, parse_serve({"-m", "m", "--rpc", text}, {}));
+    return parsed.options.model.rpc_servers;
+  };
+  EXPECT_EQ(*servers("10.0.0.2:50052,gpu:1"), (std::vector<std::string>{"10.0.0.2:50052", "gpu:1"}));
+  for (const char* wrong : {"gpu", ":1", "gpu:", "gpu:0", "gpu:65536", "gpu:x", "::1:50052"}) {
+    EXPECT_FALSE(servers(wrong)) << wrong;
+  }
+  std::string many = "a:1";
+  for (int i = 0; i < 16; ++i) many += ",a:1";
+  EXPECT_FALSE(servers(many));
+}
+
 TEST(ServeFlags, ContradictionsAreErrors) {
   EXPECT_NE(refused({"-b", "100", "-ub", "200"}), "");
   EXPECT_NE(refused({"-ctv", "q8_0", "-fa", "off"}), "");

@@ -66,6 +66,15 @@ struct ChatOptions {
   bool fill_suffix_first = false;  // in prompts of /infill
 };
 
+// The form of replies to requests that demand none and have no tools; read_named_files() reads it. At most one is
+// given.
+struct ReplyFormOptions {
+  std::string grammar;       // GBNF
+  std::string grammar_file;  // a file with it
+  std::string schema;        // a JSON schema
+  std::string schema_file;   // a file with it
+};
+
 // check_embeddings() (serve_flags.h) settles what the flags leave open.
 struct EmbeddingOptions {
   bool enabled = false;
@@ -79,6 +88,7 @@ struct ServeOptions {
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   EmbeddingOptions embeddings;
+  ReplyFormOptions reply_form;
   chat::Stabilizers stabilizers;
   server::api::RequestDefaults defaults;   // its template_kwargs are only those of --chat-template-kwargs
   engine::ChosenSettings chosen_sampling;  // settings of sampling that flags name: the model's file changes others only

@@ -45,7 +45,7 @@ struct ThinkingParams {
   bool is_open = false;                         // the prompt ends within the thought
   std::string open = {};                        // its tags
   std::string close = {};
-  std::vector<TokenId> close_tokens = {};                 // inserted as the closing tag at the limit; {}: no limit
+  std::vector<TokenId> close_tokens = {};  // inserted at the limit, last words and closing tag; {}: no limit
   std::shared_ptr<const std::atomic<bool>> end_now = {};  // set by another thread: the thought ends before its limit
 };
 

@@ -77,6 +77,17 @@ class Chats(FlagCase):
         reply = server.post("/v1/messages", {**body, "model": "m", "thinking": {"type": "enabled", "budget_tokens": 3}})
         self.assertEqual([block["type"] for block in reply["content"]], ["thinking", "text"])
 
+    @covers("--reasoning-budget-message")
+    def test_the_last_words_of_a_thought_that_is_cut_off(self):
+        server, close = self.open_thought("--reasoning-budget", "3", "--reasoning-budget-message", " Time is up.")
+        body = {"messages": [user("hi")], "max_tokens": 40, "temperature": 1, "seed": 1, "ignore_eos": True,
+                "logit_bias": [[close, False]]}
+        for said, is_cut in (({}, True), ({"thinking_budget_tokens": 0}, True), ({"thinking_budget_tokens": 90}, False)):
+            with self.subTest(said=said):
+                message = server.post("/v1/chat/completions", {**body, **said})["choices"][0]["message"]
+                self.assertEqual(message["reasoning_content"].endswith("Time is up."), is_cut, message)
+                self.assertEqual(bool(message["content"]), is_cut, message)
+
     def test_a_client_ends_a_thought(self):
         server, close = self.open_thought()
         control = "/v1/chat/completions/control"

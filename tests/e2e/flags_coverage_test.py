@@ -10,8 +10,11 @@ import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401
 import monitoring_test  # noqa: F401
 import infill_test  # noqa: F401
+import reply_form_test  # noqa: F401
+import rpc_test  # noqa: F401
 import sampled_turns_test  # noqa: F401
 import samplers_test  # noqa: F401
+import threads_test  # noqa: F401
 import trace_test  # noqa: F401
 from flag_case import covered, documented_flags
 

@@ -195,12 +195,11 @@ class Pings(FlagCase):
 
 class NeutralFlags(FlagCase):
     @covers("--cache-reuse", "--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--pooling", "--n-cpu-ffn",
-            "--moe-cache-mib", "--cpu-strict", "--cpu-strict-batch", "--prio", "--prio-batch", "--poll",
-            "--sleep-idle-seconds")
+            "--moe-cache-mib", "--sleep-idle-seconds")
     def test_values_that_ask_for_what_is_so_anyway_change_nothing(self):
         neutral = {"--cache-reuse": 0, "--spec-type": "none", "--spec-draft-n-max": 0, "--spec-draft-n-min": 0,
-                   "--pooling": "none", "--n-cpu-ffn": 0, "--moe-cache-mib": 0, "--cpu-strict": 0, "--cpu-strict-batch": 0,
-                   "--prio": 0, "--prio-batch": 0, "--poll": 50, "--sleep-idle-seconds": -1}
+                   "--pooling": "none", "--n-cpu-ffn": 0, "--moe-cache-mib": 0,
+                   "--sleep-idle-seconds": -1}
         flags = [part for pair in neutral.items() for part in pair]
         self.assertEqual(self.params(*flags), self.params())
         self.assertEqual(self.text_with(*flags), self.text_with())

@@ -1,6 +1,7 @@
 // Writes down what a server asks of libllama when it loads a model and makes a context. Some flags can do no more on a
 // machine without other devices, or with a model without experts; that they arrive is what a test can see of them.
 //   KVKEEP_PARAM_FILE=path        one "name=value" per line, written at load (the trial of the memory's class apart)
+//   KVKEEP_HIDE_BACKEND=name      libggml has no backend of this name
 //   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer
 // Preloaded (LD_PRELOAD), like the counting shim.
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -68,6 +70,12 @@ llama_model* llama_model_load_from_file(const char* path, llama_model_params par
   append([&](std::FILE* file) { write_model(file, params); });
   serves_a_file = true;
   return real(path, params);
+}
+
+ggml_backend_reg_t ggml_backend_reg_by_name(const char* name) {
+  static const auto real = next(&ggml_backend_reg_by_name, "ggml_backend_reg_by_name");
+  const char* hidden = std::getenv("KVKEEP_HIDE_BACKEND");
+  return hidden != nullptr && std::strcmp(hidden, name) == 0 ? nullptr : real(name);
 }
 
 void llama_numa_init(ggml_numa_strategy strategy) {

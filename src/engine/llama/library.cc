@@ -96,9 +96,12 @@ std::string& loading_path() {
 }
 
 void end_with_a_line(const char* message) {
-  std::fprintf(stderr,
-               "kvkeep: cannot load %s: the file is damaged, or made in a way that libllama does not know (%s)\n",
-               loading_path().c_str(), message);
+  // The server of an --rpc flag, which this process cannot do without any more.
+  const bool is_remote = std::string_view(message).find("RPC") != std::string_view::npos;
+  std::fprintf(
+      stderr, "kvkeep: cannot load %s: %s (%s)\n", loading_path().c_str(),
+      is_remote ? "a server of --rpc failed" : "the file is damaged, or made in a way that libllama does not know",
+      message);
   std::fflush(stderr);
   std::_Exit(kErrorExitCode);
 }

@@ -106,8 +106,9 @@ Error with_advice(const Error& error) {
 
 }  // namespace
 
-LlamaEmbedder::LlamaEmbedder(ModelHandle model, ContextHandle context, EmbedderDescription description)
-    : model_(std::move(model)), context_(std::move(context)), description_(std::move(description)) {
+LlamaEmbedder::LlamaEmbedder(const Weights& weights, ContextHandle context, EmbedderDescription description)
+    : model_(weights.model), pools_(weights.pools), context_(std::move(context)), description_(std::move(description)) {
+  if (pools_ != nullptr) pools_->attach(*context_);
   const auto is_cancelled = [](void* self) { return static_cast<LlamaEmbedder*>(self)->cancelled_.load(); };
   llama_set_abort_callback(context_.get(), is_cancelled, this);
 }
@@ -127,7 +128,7 @@ Result<std::unique_ptr<LlamaEmbedder>> LlamaEmbedder::make(const Weights& weight
   TRY(apply_loras(weights.options, model, **context));
   TRY(apply_control_vectors(weights.options, model, **context));
   EmbedderDescription description = describe_embedder(weights, **context);
-  std::unique_ptr<LlamaEmbedder> made(new LlamaEmbedder(weights.model, std::move(*context), std::move(description)));
+  std::unique_ptr<LlamaEmbedder> made(new LlamaEmbedder(weights, std::move(*context), std::move(description)));
   const std::vector<TokenId> first{std::max(llama_vocab_bos(llama_model_get_vocab(&model)), 0)};
   if (weights.options.warmup) TRY(made->compute(first, Position{}, true));
   return made;
@@ -159,6 +160,7 @@ Status LlamaEmbedder::decode(TokenSpan run, Position at) {
                           .seq_id = sequences.data(),
                           .logits = outputs.data()};
   const std::uint64_t mark = log_mark();
+  if (pools_ != nullptr) pools_->begin(run.size());
   // For a model without memory libllama encodes instead.
   const std::int32_t code = llama_decode(context_.get(), batch);
   if (code == 0) return {};

@@ -30,12 +30,13 @@ class LlamaEmbedder final : public Embedder {
   void cancel() override { cancelled_ = true; }
 
  private:
-  LlamaEmbedder(ModelHandle model, ContextHandle context, EmbedderDescription description);
+  LlamaEmbedder(const Weights& weights, ContextHandle context, EmbedderDescription description);
   Status decode(TokenSpan run, Position at);
   Result<std::vector<float>> values(std::size_t tokens) const;
 
   std::atomic<bool> cancelled_ = false;
   ModelHandle model_;
+  std::shared_ptr<ThreadPools> pools_;  // null: the library's own
   ContextHandle context_;
   EmbedderDescription description_;
 };

@@ -28,6 +28,7 @@ namespace kvkeep::engine::llama {
 
 LlamaEngine::LlamaEngine(Parts parts)
     : model_(std::move(parts.model)),
+      pools_(std::move(parts.pools)),
       context_(std::move(parts.context)),
       adapters_(std::move(parts.adapters)),
       memory_(std::move(parts.memory)),
@@ -38,6 +39,8 @@ LlamaEngine::LlamaEngine(Parts parts)
   const auto is_cancelled = [](void* engine) { return static_cast<LlamaEngine*>(engine)->cancelled_.load(); };
   llama_set_abort_callback(context_.get(), is_cancelled, this);
   used_scales_ = start_scales_;
+  // Only now: a thread that was made by a thread with a place of its own, such as the one that joins rows, has it too.
+  if (pools_ != nullptr) pools_->attach(*context_);
 }
 
 void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
@@ -87,6 +90,7 @@ DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
                         .seq_id = batch_sequence_pointers_.data(),
                         .logits = batch_logits_.data()};
   const std::uint64_t mark = log_mark();
+  if (pools_ != nullptr) pools_->begin(batch.size());
   const std::int32_t code = llama_decode(context_.get(), raw);
   if (code == 0) {
     note_decoded(batch);
@@ -223,6 +227,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
   const std::uint32_t scratch = needs_scratch(memory_class) ? 1 : 0;
   TRY_ASSIGN(parts.context, conversations_context(options, model, conversations + scratch));
   if (llama_get_memory(parts.context.get()) == nullptr) return only_embeds(options.path);
+  parts.pools = weights.pools;
   FingerprintParts fingerprint{.devices = device_names(weights.params, *options.gpu_layers, options.operation_offload)};
   fingerprint.rope_factors =
       rope_factors_in_use(weights.shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));

@@ -46,6 +46,7 @@ class LlamaEngine final : public Engine {
  private:
   struct Parts {
     ModelHandle model;
+    std::shared_ptr<ThreadPools> pools;
     ContextHandle context;
     std::vector<llama_adapter_lora*> adapters;  // the model owns them
     std::unique_ptr<SequenceMemory> memory;
@@ -62,6 +63,7 @@ class LlamaEngine final : public Engine {
   std::atomic<bool> cancelled_ = false;
   std::atomic<std::uint64_t> tokens_decoded_ = 0;
   ModelHandle model_;
+  std::shared_ptr<ThreadPools> pools_;  // null: the library's own
   ContextHandle context_;
   std::vector<llama_adapter_lora*> adapters_;
   std::unique_ptr<SequenceMemory> memory_;

@@ -92,6 +92,32 @@ struct TensorOverride {
 // In a smaller context not even a chat template with a short question fits.
 inline constexpr std::uint32_t kLeastContext = 64;
 
+// How threads that compute are placed, scheduled, and wait for each other.
+struct ThreadRules {
+  std::vector<std::uint32_t> processors = {};  // they run on these only, ascending; empty: on any
+  bool one_each = false;                       // each thread stays on one of the processors
+  int priority = 0;                            // -1 low, 0 normal, 1 medium, 2 high, 3 realtime
+  int poll = kDefaultPoll;                     // 0: a thread that waits sleeps at once; 100: it spins longest
+
+  static constexpr int kDefaultPoll = 50;
+  bool operator==(const ThreadRules&) const = default;
+};
+
+// The same where prompts are computed; empty: as for single tokens.
+struct ThreadRulesForPrompts {
+  std::optional<std::vector<std::uint32_t>> processors = {};
+  std::optional<bool> one_each = {};
+  std::optional<int> priority = {};
+  std::optional<int> poll = {};
+
+  ThreadRules over(const ThreadRules& single) const {
+    return {.processors = processors.value_or(single.processors),
+            .one_each = one_each.value_or(single.one_each),
+            .priority = priority.value_or(single.priority),
+            .poll = poll.value_or(single.poll)};
+  }
+};
+
 struct ModelOptions {
   // --- the model
   std::string path;                                          // of a split model its first file
@@ -122,8 +148,10 @@ struct ModelOptions {
   std::optional<std::uint32_t> n_ubatch;
   std::optional<int> threads;        // for one token at a time; empty: one per core
   std::optional<int> threads_batch;  // for prompts; empty: as threads
-  bool operation_offload = true;     // compute large batches of host-resident layers on a device
-  bool warmup = true;                // run a first batch at load, so that the first request does not wait for it
+  ThreadRules thread_rules;          // for one token at a time
+  ThreadRulesForPrompts thread_rules_batch;
+  bool operation_offload = true;  // compute large batches of host-resident layers on a device
+  bool warmup = true;             // run a first batch at load, so that the first request does not wait for it
 
   // --- the places of weights. The fingerprint has only the names of the devices: how layers, tensors and the KV memory
   // are spread over them changes only the order of sums, and so their rounding.
@@ -138,6 +166,8 @@ struct ModelOptions {
     // they lie on devices, layers leave the devices instead.
     std::optional<std::uint32_t> least_context = {};
   } fit;
+  // "host:port" of RPC servers, whose devices are added to those of this machine.
+  std::vector<std::string> rpc_servers;
   // By name, as --list-devices prints them; empty: all; only "none": no device.
   std::vector<std::string> devices;
   std::vector<TensorOverride> tensor_overrides;

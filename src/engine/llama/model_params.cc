@@ -8,6 +8,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "engine/llama/remote_devices.h"
 #include "os/machine.h"
 
 namespace kvkeep::engine::llama {
@@ -335,8 +336,7 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload) {
   std::string names;
   if (gpu_layers > 0 || operation_offload) {
-    for (ggml_backend_dev_t device : params.offload_devices())
-      names += std::string(ggml_backend_dev_name(device)) + ",";
+    for (ggml_backend_dev_t device : params.offload_devices()) names += name_in_fingerprint(device) + ",";
   }
   return names + "CPU";
 }

@@ -76,7 +76,7 @@ KvRoom measure_kv_room(const ModelOptions& options, const ModelParams& params);
 Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, const KvRoom& room);
 
 // Returns the names of the devices that compute, for the fingerprint: also without layers on them they compute large
-// batches, unless `operation_offload` is false.
+// batches, unless `operation_offload` is false. Devices of other machines are named with their addresses.
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload);
 
 // The share of each kind of device in the computation. Layers are counted as in layers_that_fit().

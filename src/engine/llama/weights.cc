@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/gguf/model_identity.h"
+#include "engine/llama/remote_devices.h"
 #include "engine/sampling_settings.h"
 
 namespace kvkeep::engine::llama {
@@ -180,6 +181,8 @@ void add_devices(const Weights& weights, llama_context& context, Description& ou
 Result<Weights> load_weights(const ModelOptions& given, const LoadProgress& progress) {
   start_library();
   if (given.numa) llama_numa_init(static_cast<ggml_numa_strategy>(*given.numa));
+  TRY(add_rpc_servers(given.rpc_servers));
+  TRY_ASSIGN(std::shared_ptr<ThreadPools> pools, ThreadPools::make(given));
   const AbortNet net(given.path);
   TRY_ASSIGN(ModelParams params, ModelParams::make(given));
   TRY(make_context_params(given, 1));  // a wrong option is found before gigabytes are read
@@ -190,7 +193,8 @@ Result<Weights> load_weights(const ModelOptions& given, const LoadProgress& prog
                  .options = std::move(options),
                  .context_is_given = given.n_ctx.has_value(),
                  .shape = std::move(shape),
-                 .params = std::move(params)};
+                 .params = std::move(params),
+                 .pools = std::move(pools)};
 }
 
 Result<bool> can_generate(const Weights& weights) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/llama/model_file.h"
 #include "engine/llama/model_options.h"
 #include "engine/llama/model_params.h"
+#include "engine/llama/thread_pools.h"
 
 namespace kvkeep::engine::llama {
 
@@ -26,6 +28,7 @@ struct Weights {
   bool context_is_given = true;  // the length was not left open
   ModelShape shape;
   ModelParams params;
+  std::shared_ptr<ThreadPools> pools = {};  // null: the library's own
 };
 
 // Takes as long as reading the file. Errors are one line that says what to change: kNotFound (no such file), kDamaged

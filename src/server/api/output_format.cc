@@ -44,29 +44,40 @@ Result<OutputFormat> read_response_format(const Json& value) {
   return read_schema(*holder, "response_format.json_schema");
 }
 
+// A grammar, and the text in which it spells markers that a reply may then have.
+struct FormGrammar {
+  std::string text;
+  std::string spelled = {};
+};
+
 // Parses a client's own grammar first, so that errors are in kvkeep's words and parsing takes no long time.
-Result<engine::GrammarParams> client_grammar(const GrammarOutput& output, const chat::MarkerSet& markers,
-                                             const Vocabulary& vocabulary) {
+Result<FormGrammar> client_grammar(const GrammarOutput& output) {
   const auto read = grammar::read_gbnf(output.text);
-  if (!read) return invalid("'grammar': " + read.error().message);
-  std::string spelled = read->literals;
+  if (!read) return invalid(fmt::format("'{}': {}", output.path, read.error().message));
+  FormGrammar own{.text = output.text, .spelled = read->literals};
   for (const grammar::GbnfRule& rule : read->rules) {
     for (const grammar::SymbolSequence& sequence : rule.alternatives) {
-      for (const grammar::Symbol& symbol : sequence) spelled += symbol.token + "\n";
+      for (const grammar::Symbol& symbol : sequence) own.spelled += symbol.token + "\n";
     }
   }
-  return engine::GrammarParams{
-      .text = output.text, .triggers = {}, .after = {}, .forbidden = forbidden_markers(markers, vocabulary, spelled)};
+  return own;
 }
 
-Result<engine::GrammarParams> schema_grammar(const Json& schema, const grammar::SchemaOptions& options,
-                                             const chat::MarkerSet& markers, const Vocabulary& vocabulary) {
+Result<FormGrammar> schema_grammar(const Json& schema, const grammar::SchemaOptions& options) {
   grammar::GrammarBuilder builder;
   TRY_ASSIGN(const std::string root, grammar::add_schema(builder, schema, options));
   TRY_ASSIGN(std::string text, builder.text(root));
   if (const auto read = grammar::read_gbnf(text); !read) return invalid(options.path + ": " + read.error().message);
-  return engine::GrammarParams{
-      .text = std::move(text), .triggers = {}, .after = {}, .forbidden = forbidden_markers(markers, vocabulary, {})};
+  return FormGrammar{.text = std::move(text)};
+}
+
+// Precondition: not AnyText.
+Result<FormGrammar> form_grammar(const OutputFormat& format) {
+  if (const auto* own = std::get_if<GrammarOutput>(&format)) return client_grammar(*own);
+  if (const auto* schema = std::get_if<JsonSchemaOutput>(&format)) {
+    return schema_grammar(schema->schema, {.path = schema->path, .skip_unsupported = schema->lenient});
+  }
+  return schema_grammar({{"type", "object"}}, {.path = "response_format"});
 }
 
 }  // namespace
@@ -106,15 +117,19 @@ std::vector<TokenId> forbidden_markers(const chat::MarkerSet& markers, const Voc
   return forbidden;
 }
 
+Status check_output_format(const OutputFormat& format) {
+  if (!std::holds_alternative<AnyText>(format)) TRY(form_grammar(format));
+  return {};
+}
+
 Result<engine::GrammarParams> output_grammar(const OutputFormat& format, const chat::MarkerSet& markers,
                                              const Vocabulary& vocabulary) {
   if (std::holds_alternative<AnyText>(format)) return engine::GrammarParams{};
-  if (const auto* own = std::get_if<GrammarOutput>(&format)) return client_grammar(*own, markers, vocabulary);
-  if (const auto* schema = std::get_if<JsonSchemaOutput>(&format)) {
-    return schema_grammar(schema->schema, {.path = schema->path, .skip_unsupported = schema->lenient}, markers,
-                          vocabulary);
-  }
-  return schema_grammar({{"type", "object"}}, {.path = "response_format"}, markers, vocabulary);
+  TRY_ASSIGN(FormGrammar made, form_grammar(format));
+  return engine::GrammarParams{.text = std::move(made.text),
+                               .triggers = {},
+                               .after = {},
+                               .forbidden = forbidden_markers(markers, vocabulary, made.spelled)};
 }
 
 }  // namespace kvkeep::server::api

@@ -21,12 +21,16 @@ struct JsonSchemaOutput {
   bool lenient = false;  // rules that cannot be enforced are left out ("strict": false)
 };
 struct GrammarOutput {
-  std::string text;  // GBNF
+  std::string text;              // GBNF
+  std::string path = "grammar";  // of the grammar in the request, or the flag that gives it, for errors
 };
 using OutputFormat = std::variant<AnyText, AnyJsonObject, JsonSchemaOutput, GrammarOutput>;
 
 // kInvalid if a field has the wrong type, or two of them are set.
 Result<OutputFormat> read_output_format(const Json& body);
+
+// kInvalid if the schema or grammar has a rule that cannot be enforced.
+Status check_output_format(const OutputFormat& format);
 
 // Returns the grammar for the sampler; empty for AnyText. Markers are forbidden, except those that a client's own
 // grammar spells; the ends of a reply never are. kInvalid if the schema or grammar has a rule that cannot be enforced.

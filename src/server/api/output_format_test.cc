@@ -113,5 +113,18 @@ TEST_F(OutputGrammar, ErrorsNameThePlace) {
   EXPECT_EQ(error(GrammarOutput{"root ::= x"}), "'grammar': line 1: there is no rule 'x'");
 }
 
+// Flags are checked before there is a vocabulary.
+TEST(CheckOutputFormat, FindsWhatNoModelCouldObey) {
+  EXPECT_TRUE(check_output_format(AnyText{}));
+  EXPECT_TRUE(check_output_format(AnyJsonObject{}));
+  EXPECT_TRUE(check_output_format(GrammarOutput{"root ::= [a]"}));
+  EXPECT_EQ(check_output_format(GrammarOutput{"root ::= x", "--grammar"}).error().message,
+            "'--grammar': line 1: there is no rule 'x'");
+  EXPECT_EQ(check_output_format(JsonSchemaOutput{.schema = Json::parse(R"({"not":{}})"), .path = "--json-schema"})
+                .error()
+                .message,
+            "--json-schema: 'not' cannot be enforced");
+}
+
 }  // namespace
 }  // namespace kvkeep::server::api

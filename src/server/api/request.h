@@ -113,6 +113,8 @@ struct RequestDefaults {
   bool strict_fields = false;                        // refuse bodies with unknown fields
   std::size_t adapters = 0;                          // LoRA adapters that are loaded
   std::size_t vocabulary_size = 0;                   // token ids in requests must be below; 0: not checked
+  OutputFormat output = {};                          // of replies whose request demands no form and has no tools
+  std::string thought_ending = {};                   // the last words of a thought that is ended by force
   nlohmann::ordered_json template_kwargs = nullptr;  // more variables for chat templates; a request's own win
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
 };

@@ -74,7 +74,7 @@ class Starter {
   // Reads all prompts. Returns the error to send if one of them cannot be served.
   std::optional<api::ErrorReply> prepare() {
     const Result<engine::GrammarParams> grammar =
-        api::output_grammar(request_.output, *service_.markers, *service_.vocabulary);
+        api::output_grammar(wanted_output(), *service_.markers, *service_.vocabulary);
     if (!grammar) return generation_.reply->error(grammar.error());
     add_text_biases();
     // Each reply has a sampler, and a list of settings, with all of them.
@@ -131,6 +131,13 @@ class Starter {
     if (const Status possible = add_rules(made); !possible) return reply.error(possible.error());
     prepared_.push_back(std::move(made));
     return std::nullopt;
+  }
+
+  // Tools are a form of their own: replies to requests with some are not held to the server's.
+  const api::OutputFormat& wanted_output() const {
+    const bool has_own =
+        !std::holds_alternative<api::AnyText>(request_.output) || (reading_ && reading_->options.calls);
+    return has_own ? request_.output : service_.defaults.output;
   }
 
   void add_text_biases() {

@@ -69,12 +69,13 @@ void limit_thinking(const Service& service, bool thinking_open, engine::Thinking
   thinking.is_open = thinking_open;
   thinking.open = service.reply_format.thinking_open.spelling();
   thinking.close = close.spelling();
-  // Markers as tokens, the text between them as text.
-  std::size_t at = 0;
   const auto append = [&](std::string_view text) {
     const std::vector<TokenId> ids = service.vocabulary->tokenize_continuation(text);
     thinking.close_tokens.insert(thinking.close_tokens.end(), ids.begin(), ids.end());
   };
+  append(service.defaults.thought_ending);
+  // Markers as tokens, the text between them as text.
+  std::size_t at = 0;
   for (const chat::tools::TagMarker& marker : close.markers()) {
     if (marker.begin > at) append(std::string_view(close.spelling()).substr(at, marker.begin - at));
     thinking.close_tokens.push_back(marker.id);
