@@ -163,6 +163,7 @@ Result<int> run_cache_export(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(const auto named, find_ids(forest, {options.words.begin() + 1, options.words.end()}));
   const auto chosen = inspect::files_to_export(forest, named.empty() ? all_runs(forest) : named);
   if (chosen.files.empty()) return not_found("there is nothing to export");
+  if (os::resolve_links(path)) return invalid(path + " exists: name another file, or remove it first");
   auto report = inspect::export_files(os::real_file_system(), forest, chosen.files, path);
   if (!report) return with_name(path, report.error());
   report->others = chosen.others;

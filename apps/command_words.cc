@@ -120,6 +120,10 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 void MendedLine::keep(const std::string& argument) { words_.push_back(quoted_word(argument)); }
 
+void MendedLine::put(const std::string& words) {
+  if (words.find('=') == std::string::npos || std::ranges::find(words_, words) == words_.end()) words_.push_back(words);
+}
+
 void MendedLine::note(const Error& trouble, bool mended) {
   all_mended_ &= mended;
   if (std::ranges::find(troubles_, trouble.message, &Error::message) == troubles_.end()) troubles_.push_back(trouble);

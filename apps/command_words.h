@@ -37,8 +37,8 @@ class MendedLine {
 
   // Keeps an argument as it was given.
   void keep(const std::string& argument);
-  // Adds a replacement for an argument: one or more words that need no quotes.
-  void put(const std::string& words) { words_.push_back(words); }
+  // Adds a replacement for an argument, once however often it is put: one or more words that need no quotes.
+  void put(const std::string& words);
   // Adds a fault, once however often it is given. `mended`: the line has a substitute for the faulty argument.
   void note(const Error& trouble, bool mended);
 

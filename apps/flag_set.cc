@@ -291,7 +291,7 @@ Status FlagSet::refuse_environment(const os::Environment& environment) const {
     const FoundRefusal found = find_refusal(refused_, name, value);
     if (found.match == Match::kRefused && found.flag->essential) {
       return unsupported("the environment variable " + name + " is set, but " +
-                         refusal(name_for(name, *found.flag), *found.flag));
+                         refusal(name_for(name, *found.flag), *found.flag) + "; to start without it, unset " + name);
     }
   }
   return {};

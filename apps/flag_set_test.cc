@@ -157,7 +157,8 @@ TEST(FlagSet, RefusedNamesMayStandForMany) {
 
 TEST(FlagSet, RefusedVariablesMayBeHarmless) {
   EXPECT_EQ(error_of({}, {{"LLAMA_ARG_LIGHT", "0"}}),
-            "the environment variable LLAMA_ARG_LIGHT is set, but --no-light is not supported: it is always on");
+            "the environment variable LLAMA_ARG_LIGHT is set, but --no-light is not supported: it is always on; to "
+            "start without it, unset LLAMA_ARG_LIGHT");
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_NO_LIGHT", "1"}}), "");
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_LIGHT", "perhaps"}}), "");
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_NOISE", "true"}}), "");

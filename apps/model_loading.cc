@@ -53,7 +53,7 @@ Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const E
   return loaded;
 }
 
-void log_embedder(const LoadedModel& loaded) {
+void log_embedder(const LoadedModel& loaded, const EmbeddingOptions& asked) {
   if (loaded.embedder == nullptr) return;
   const engine::EmbedderDescription& facts = loaded.embedder->description();
   const auto* const pooling =
@@ -62,6 +62,15 @@ void log_embedder(const LoadedModel& loaded) {
     const engine::Description& model = loaded.engine->description();
     spdlog::info("loaded {} ({}), which embeds and generates no text", model.model_name, model.summary);
     spdlog::info("computes on {}", model.devices);
+  }
+  if (facts.pooling == engine::Pooling::kRank) {
+    spdlog::info("reranking: a query and a document of at most {} tokens together", facts.longest_input);
+    return;
+  }
+  if (facts.pooling == engine::Pooling::kNone && !asked.pooling) {
+    spdlog::warn(
+        "embeddings: the model's file names no pooling, so only /embeddings answers, with a vector per token: for "
+        "/v1/embeddings start with --pooling mean or last, as the model's card says");
   }
   spdlog::info("embeddings: inputs of at most {} tokens, {} values each, pooling {}", facts.longest_input,
                facts.vector_size, pooling->first);

@@ -31,6 +31,6 @@ Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const E
                                const engine::llama::LoadProgress& progress);
 
 // Logs what the model embeds, if it does.
-void log_embedder(const LoadedModel& loaded);
+void log_embedder(const LoadedModel& loaded, const EmbeddingOptions& asked);
 
 }  // namespace kvkeep::cli

@@ -39,13 +39,18 @@ std::vector<RefusedFlag> refused_state() {
 std::vector<RefusedFlag> refused_models() {
   const char* no_downloads = "models are not downloaded; name a file with --model";
   const char* no_drafts = "there is no speculative decoding";
+  const char* with_model = "--model=FILE";
   return {
-      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads, kEssential, "--model=FILE"},
-      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads, kEssential, "--model=FILE"},
-      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads, kEssential, "--model=FILE"},
-      {{"--embd-gemma-default", "--fim-*", "--gpt-oss-*", "--vision-*"}, {}, no_downloads},
+      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads, kEssential, with_model},
+      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads, kEssential, with_model},
+      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads, kEssential, with_model},
+      {{"--embd-gemma-default", "--fim-*", "--gpt-oss-*", "--vision-*"}, {}, no_downloads, !kEssential, with_model},
       {{"--cache-list", "-cl"}, {}, "there is no list of downloaded models"},
-      {{"--models-dir", "--models-*"}, {"LLAMA_ARG_MODELS_*"}, "one model is served; name it with --model"},
+      {{"--models-dir", "--models-*"},
+       {"LLAMA_ARG_MODELS_*"},
+       "one model is served; name it with --model",
+       !kEssential,
+       with_model},
       {{"--mmproj", "--mmproj-*", "-mm*", "--image-*", "--video-*", "--mtmd-*", "--media-path"},
        {"LLAMA_ARG_MMPROJ*", "LLAMA_ARG_IMAGE_*", "LLAMA_ARG_VIDEO_*", "LLAMA_ARG_MTMD_*"},
        "images and sound are not understood"},
@@ -89,7 +94,9 @@ std::vector<RefusedFlag> refused_network() {
        {"LLAMA_ARG_CORS_METHODS", "LLAMA_ARG_CORS_HEADERS", "LLAMA_ARG_CORS_CREDENTIALS"},
        "name the web pages that may use the server with --allowed-origins"},
       {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root", kEssential},
-      {{"--path"}, {"LLAMA_ARG_STATIC_PATH"}, "no files are served"},
+      {{"--path"},
+       {"LLAMA_ARG_STATIC_PATH"},
+       "no files are served; serve the page with a web server, and name its origin with --allowed-origins"},
       {{"--reuse-port"}, {"LLAMA_ARG_REUSE_PORT=on"}, "two servers would share one port by chance"},
       {{"--webui", "--webui-*", "--ui", "--ui-*"},
        {"LLAMA_ARG_WEBUI=on", "LLAMA_ARG_WEBUI_*", "LLAMA_ARG_UI=on", "LLAMA_ARG_UI_*"},

@@ -251,6 +251,14 @@ TEST(RefusedFlags, SuggestedFlagsAreUnderstood) {
   EXPECT_GT(told, 3U);
 }
 
+TEST(RefusedFlags, TheSuggestedLineNamesAModelOnce) {
+  for (const std::vector<std::string>& line : std::vector<std::vector<std::string>>{
+           {"-hf", "a/b", "--hf-token", "t"}, {"--models-dir", "d", "--models-max", "2"}, {"--gpt-oss-20b-default"}}) {
+    const std::string error = serve_error(line);
+    EXPECT_TRUE(error.ends_with("serve --model=FILE")) << error;
+  }
+}
+
 TEST(RefusedFlags, ReasonsAreOneLineAndFollowAColon) {
   for (const RefusedFlag& flag : refused_serve_flags()) {
     ASSERT_FALSE(flag.names.empty());

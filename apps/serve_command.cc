@@ -397,7 +397,7 @@ Status run_serve(const ServeOptions& options) {
   const auto& engine = loaded.engine;
   const engine::Description& model = engine->description();
   if (!loaded.only_embeds) log_model(model, options.model);
-  log_embedder(loaded);
+  log_embedder(loaded, options.embeddings);
 
   const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;

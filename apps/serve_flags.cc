@@ -147,6 +147,9 @@ std::vector<Flag> http_flags(ServeOptions& options) {
            "name that ends with .sock is the path of a Unix socket.",
        .assign = [&http](const std::string& text) -> Status {
          TRY(appended_to(http.hosts, parse_list).set(text));
+         for (std::string& host : http.hosts) {  // [::1], as in a URL
+           if (host.size() > 2 && host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+         }
          if (http.hosts.size() > kHostsMax) return invalid(fmt::format("more than {} addresses", kHostsMax));
          return {};
        }},

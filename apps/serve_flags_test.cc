@@ -394,6 +394,12 @@ TEST(ServeFlags, ServersOfOtherMachinesHaveAddresses) {
   EXPECT_FALSE(servers(many));
 }
 
+TEST(ServeFlags, AnAddressMayBeInBracketsAsInUrls) {
+  const auto parsed = parse_serve({"-m", "m", "--host", "[::1],127.0.0.1"}, {});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->options.http.hosts, (std::vector<std::string>{"::1", "127.0.0.1"}));
+}
+
 TEST(ServeFlags, ContradictionsAreErrors) {
   EXPECT_NE(refused({"-b", "100", "-ub", "200"}), "");
   EXPECT_NE(refused({"-ctv", "q8_0", "-fa", "off"}), "");

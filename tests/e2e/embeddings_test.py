@@ -107,6 +107,7 @@ class Decoder(FlagCase):
                 self.assertEqual((error["type"], error["n_ctx"]), ("exceed_context_size_error", 4096))
         self.assertLess(cosine(by_pooling["cls"], by_pooling["last"]), 0.9)
         none = self.server("--embeddings")  # a llama has no pooling of its own
+        self.assertIn("start with --pooling mean or last", none.log())
         self.assert_refused(400, none.post, EMBEDDINGS, {"input": "a"}, contains="--pooling mean")
         ids = none.tokenize(TEXTS[0])
         raw = none.post("/embeddings", {"input": TEXTS[0]})[0]["embedding"]

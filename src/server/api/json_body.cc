@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/edit_distance.h"
+
 namespace kvkeep::server::api {
 namespace {
 
@@ -144,6 +146,18 @@ Status read_integer(const Json& object, std::string_view name, std::int64_t& tar
   // Converts through double only if it was written with a point: 2^53 + 1 keeps its value.
   target = value->is_number_float() ? static_cast<std::int64_t>(number) : value->get<std::int64_t>();
   return {};
+}
+
+Error missing_field(const Json& object, std::string_view name) {
+  constexpr std::size_t kMostBytes = 64;  // longer names are no slips, and take long to compare
+  constexpr std::size_t kMostMistakes = 2;
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object.items()) {
+    if (key.size() <= kMostBytes && !value.is_null()) names.push_back(key);
+  }
+  const std::string near = nearest_within(std::min(kMostMistakes, name.size() / 3), name, names);
+  const std::string question = near.empty() ? "" : fmt::format("; is '{}' meant to be it?", near);
+  return invalid(fmt::format("'{}' is required{}", name, question));
 }
 
 Error wrong_type(std::string_view name, std::string_view expected, const Json& value) {

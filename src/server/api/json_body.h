@@ -91,6 +91,9 @@ Status read_number(const Json& object, std::string_view name, float& target, dou
 Status read_integer(const Json& object, std::string_view name, std::int64_t& target, std::int64_t low,
                     std::int64_t high);
 
+// Returns "'name' is required", with the field of `object` that seems to be a slip of it, if there is one.
+Error missing_field(const Json& object, std::string_view name);
+
 // Returns "'name' must be <expected>, not <what it is>".
 Error wrong_type(std::string_view name, std::string_view expected, const Json& value);
 

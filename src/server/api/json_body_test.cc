@@ -95,5 +95,12 @@ TEST(JsonBuilder, TheSameKeyOverAndOverIsOneKey) {
   EXPECT_EQ(parse_body(body).value().dump(), R"({"a":2})");
 }
 
+TEST(MissingField, NamesTheFieldThatIsASlipOfIt) {
+  const auto message = [](const char* body) { return missing_field(*parse_body(body), "messages").message; };
+  EXPECT_EQ(message("{}"), "'messages' is required");
+  EXPECT_EQ(message(R"({"mesages":[]})"), "'messages' is required; is 'mesages' meant to be it?");
+  EXPECT_EQ(message(R"({"model":"m","message":null})"), "'messages' is required");
+}
+
 }  // namespace
 }  // namespace kvkeep::server::api

@@ -219,7 +219,7 @@ Result<Json> read_conversation(const Json& body) {
     if (!turn.texts.empty()) conversation.add(Role::kSystem, std::move(turn));
   }
   const Json* messages = field(body, "messages");
-  if (messages == nullptr) return invalid("'messages' is required");
+  if (messages == nullptr) return missing_field(body, "messages");
   if (!messages->is_array()) return wrong_type("messages", "an array", *messages);
   if (messages->empty()) return invalid("messages: at least one message is required");
   for (std::size_t i = 0; i < messages->size(); ++i) {

@@ -112,7 +112,7 @@ Status check_message(Json& message, const std::string& path) {
 // Moves the messages out of the body.
 Result<Json> read_messages(Json& body) {
   const Json* messages = field(body, "messages");
-  if (messages == nullptr) return invalid("'messages' is required");
+  if (messages == nullptr) return missing_field(body, "messages");
   if (!messages->is_array()) return wrong_type("messages", "an array", *messages);
   if (messages->empty()) return invalid("'messages' must not be empty");
   Json taken = std::move(body["messages"]);

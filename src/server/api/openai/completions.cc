@@ -156,7 +156,7 @@ Result<GenerationRequest> parse_completion(std::string body, const RequestDefaul
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kCompletions, defaults.strict_fields));
   const Json* prompt = field(json, "prompt");
-  if (prompt == nullptr) return invalid("'prompt' is required");
+  if (prompt == nullptr) return missing_field(json, "prompt");
   TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(*prompt, defaults.vocabulary_size));
   request.prompt = std::move(prompts.front());
   request.more_prompts.assign(std::move_iterator(prompts.begin() + 1), std::move_iterator(prompts.end()));

@@ -216,7 +216,7 @@ Result<Json> read_input(const Json& body) {
     conversation.say("system", instructions->get_ref<const std::string&>());
   }
   const Json* input = field(body, "input");
-  if (input == nullptr) return invalid("'input' is required");
+  if (input == nullptr) return missing_field(body, "input");
   if (input->is_string()) {
     conversation.say("user", input->get_ref<const std::string&>());
   } else if (!input->is_array()) {
