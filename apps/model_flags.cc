@@ -92,7 +92,7 @@ std::vector<Flag> model_flags(ServeOptions& options) {
       {.spelling = "-a, --alias NAME,...",
        .environment = "LLAMA_ARG_ALIAS",
        .default_text = "the file's name",
-       .effect = "Names of the model in the API; replies show the first.",
+       .effect = "Names of the model in the API; replies show the first in the alphabet.",
        .assign = appended_to(chat.model_names, parse_list)},
       {.spelling = "--tags WORD,...",
        .environment = "LLAMA_ARG_TAGS",

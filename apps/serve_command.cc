@@ -151,6 +151,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.strict_model_names = options.chat.strict_model_names;
   service.fill_order =
       options.chat.fill_suffix_first ? server::FillOrder::kSuffixFirst : server::FillOrder::kPrefixFirst;
+  std::ranges::sort(service.aliases);  // as llama-server: the first in the alphabet is the name that replies show
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
   service.model_path = model.model_path;
@@ -177,6 +178,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
                   model.embedding_size,
                   model.parameters,
                   model.model_bytes,
+                  model.vocabulary_type,
+                  model.file_type,
                   service.aliases,
                   options.chat.model_tags};
   return service;

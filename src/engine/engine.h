@@ -63,6 +63,8 @@ struct Description {
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;  // most tokens per decode call
   std::uint32_t vocabulary_size = 0;
+  int vocabulary_type = 0;  // libllama's number: 1 SentencePiece, 2 BPE, 3 WordPiece...
+  std::string file_type;    // how most weights are quantized: "Q8_0"
   std::uint32_t embedding_size = 0;
   std::uint64_t parameters = 0;
   std::uint64_t model_bytes = 0;

@@ -27,10 +27,11 @@ class Model(FlagCase):
 
     @covers("--alias", "--tags")
     def test_alias(self):
-        server = self.server("-a", "first,second", "--tags", "coder,small")
-        self.assertEqual([(one["aliases"], one["tags"]) for one in server.get("/v1/models")["data"]],
-                         [(["first", "second"], ["coder", "small"])] * 2)
-        self.assertEqual([one["id"] for one in server.get("/v1/models")["data"]], ["first", "second"])
+        server = self.server("-a", "second,first", "--tags", "coder,small")
+        listed = server.get("/v1/models")
+        self.assertEqual([(one["id"], one["aliases"], one["tags"]) for one in listed["data"]],
+                         [("first", ["first", "second"], ["coder", "small"])])
+        self.assertEqual([one["name"] for one in listed["models"]], ["first"])
         self.assertEqual(server.get("/v1/models/second")["id"], "second")
         self.assertEqual(server.chat([user("hi")], max_tokens=1, model="second")["model"], "first")
         for _ in range(2):

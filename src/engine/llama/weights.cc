@@ -277,6 +277,8 @@ Description describe(const Weights& weights, llama_context& context) {
   out.batch_tokens = llama_n_batch(&context);
   out.embedding_size = static_cast<std::uint32_t>(llama_model_n_embd(&model));
   out.vocabulary_size = static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(&model)));
+  out.vocabulary_type = static_cast<int>(llama_vocab_type(llama_model_get_vocab(&model)));
+  out.file_type = llama_ftype_name(llama_model_ftype(&model));
   out.parameters = llama_model_n_params(&model);
   out.model_bytes = llama_model_size(&model);
   out.sampling = sampling_of(model);

@@ -23,12 +23,14 @@ namespace {
 Json model_entry(const ModelCard& model) {
   const Json text = Json::array({"text"});
   const Json meta = {
+      {"vocab_type", model.vocabulary_type},
       {"n_vocab", model.vocabulary_size},
       {"n_ctx", model.context_tokens},
       {"n_ctx_train", model.trained_context_tokens},
       {"n_embd", model.embedding_size},
       {"n_params", model.parameters},
       {"size", model.size_bytes},
+      {"ftype", model.file_type},
   };
   return {
       {"id", model.id},
@@ -45,21 +47,27 @@ Json model_entry(const ModelCard& model) {
   };
 }
 
+// llama-server leaves empty what it does not know.
+Json ollama_entry(const ModelCard& model) {
+  const Json details = {{"parent_model", ""}, {"format", "gguf"},     {"family", ""},
+                        {"families", {""}},   {"parameter_size", ""}, {"quantization_level", ""}};
+  return {
+      {"name", model.id},  {"model", model.id},  {"modified_at", ""},
+      {"size", ""},        {"digest", ""},       {"type", "model"},
+      {"description", ""}, {"tags", {""}},       {"capabilities", {"completion"}},
+      {"parameters", ""},  {"details", details},
+  };
+}
+
 }  // namespace
 
-std::string models_reply(const ModelCard& model, const std::vector<std::string>& more_names) {
-  Json entries = Json::array({model_entry(model)});
-  for (const std::string& name : more_names) {
-    ModelCard again = model;
-    again.id = name;
-    entries.push_back(model_entry(again));
-  }
-  const Json last = entries.back()["id"];
-  return to_line({{"object", "list"},
-                  {"data", std::move(entries)},
+std::string models_reply(const ModelCard& model) {
+  return to_line({{"models", Json::array({ollama_entry(model)})},
+                  {"object", "list"},
+                  {"data", Json::array({model_entry(model)})},
                   {"has_more", false},
                   {"first_id", model.id},
-                  {"last_id", last}});
+                  {"last_id", model.id}});
 }
 
 std::string model_reply(const ModelCard& model) { return to_line(model_entry(model)); }

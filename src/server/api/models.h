@@ -17,12 +17,14 @@ struct ModelCard {
   std::size_t embedding_size = 0;
   std::uint64_t parameters = 0;
   std::uint64_t size_bytes = 0;         // of the weights
-  std::vector<std::string> names = {};  // all names under which the model is served
+  int vocabulary_type = 0;              // libllama's number for the kind of tokenizer
+  std::string file_type = {};           // how most weights are quantized: "Q8_0"
+  std::vector<std::string> names = {};  // that the operator gave; requests may use any of them
   std::vector<std::string> tags = {};   // the operator's words about the model; they change nothing
 };
 
-// Lists the model under each of its names, the card's own first.
-std::string models_reply(const ModelCard& model, const std::vector<std::string>& more_names = {});
+// One entry, as llama-server's; "models" is the list as Ollama's clients read it.
+std::string models_reply(const ModelCard& model);
 // Describes the model without the list around it.
 std::string model_reply(const ModelCard& model);
 std::string health_reply();

@@ -221,6 +221,7 @@ std::string props_reply(const ServerProps& props, const RequestDefaults& default
       {"default_generation_settings", {{"params", settings_json(request)}, {"n_ctx", props.context_tokens}}},
       {"total_slots", props.parallel},
       {"model_alias", props.model_name},
+      {"model_ftype", props.file_type},
       {"model_path", props.model_path},
       {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
       {"endpoint_slots", props.endpoints.slots},
@@ -233,6 +234,7 @@ std::string props_reply(const ServerProps& props, const RequestDefaults& default
       {"build_info", props.build},
       {"is_sleeping", false},
       {"ui", false},
+      {"ui_settings", Json::object()},
       {"cors_proxy_enabled", false},
   });
 }

@@ -81,7 +81,8 @@ struct ServerProps {
   std::string eos_token = {};
   std::string build = {};
   std::size_t context_tokens = 0;
-  std::size_t parallel = 0;  // requests decoded at the same time
+  std::size_t parallel = 0;    // requests decoded at the same time
+  std::string file_type = {};  // how most weights are quantized
   Endpoints endpoints = {};
 };
 

@@ -128,7 +128,8 @@ TEST(Props, TellTheDefaults) {
                                              .chat_template_caps = {{"supports_tools", true}},
                                              .bos_token = "<s>",
                                              .context_tokens = 512,
-                                             .parallel = 4},
+                                             .parallel = 4,
+                                             .file_type = "Q8_0"},
                                             defaults));
   EXPECT_EQ(json["chat_template_caps"]["supports_tools"], true);
   EXPECT_EQ(json["default_generation_settings"]["n_ctx"], 512);
@@ -136,6 +137,7 @@ TEST(Props, TellTheDefaults) {
   EXPECT_EQ(json["default_generation_settings"]["params"]["n_predict"], -1);
   EXPECT_EQ(json["total_slots"], 4);
   EXPECT_EQ(json["model_alias"], "m");
+  EXPECT_EQ(json["model_ftype"], "Q8_0");
   EXPECT_EQ(json["bos_token"], "<s>");
   EXPECT_EQ(json["modalities"]["vision"], false);
 }

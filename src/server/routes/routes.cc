@@ -325,7 +325,7 @@ void detokenize(const Service& service, HttpRequest& http, ResponseWriter& write
               api::detokenize_reply(take_body(service, http), *service.vocabulary, service.defaults.strict_fields));
 }
 
-// The names under which the model is served; replies show the first.
+// The names under which the model is served, the one that replies show first.
 std::vector<std::string> names_of(const Service& service) {
   std::vector<std::string> names{service.card.id};
   for (const std::string& alias : service.aliases) {
@@ -357,6 +357,7 @@ void props(const Service& service, const HttpRequest&, ResponseWriter& writer) {
                                       .build = service.system_fingerprint,
                                       .context_tokens = service.context_tokens,
                                       .parallel = service.parallel,
+                                      .file_type = service.card.file_type,
                                       .endpoints = service.endpoints},
                                      service.defaults));
 }
@@ -371,9 +372,7 @@ void set_adapters(const Service& service, HttpRequest& http, ResponseWriter& wri
 }
 
 void list_models(const Service& service, const HttpRequest&, ResponseWriter& writer) {
-  std::vector<std::string> more = names_of(service);
-  more.erase(more.begin());
-  send_json(writer, api::models_reply(service.card, more));
+  send_json(writer, api::models_reply(service.card));
 }
 
 }  // namespace

@@ -266,27 +266,34 @@ TEST(Errors, ContextExceeded) {
             std::string::npos);
 }
 
-TEST(Models, OneObjectForBothFamiliesOfClients) {
+TEST(Models, OneObjectForAllFamiliesOfClients) {
+  const std::string line = models_reply({.id = "m",
+                                         .created_s = 1718100000,
+                                         .vocabulary_size = 3874,
+                                         .context_tokens = 2048,
+                                         .trained_context_tokens = 131072,
+                                         .embedding_size = 128,
+                                         .parameters = 1435008,
+                                         .size_bytes = 1942048,
+                                         .vocabulary_type = 2,
+                                         .file_type = "Q8_0",
+                                         .names = {"m", "n"},
+                                         .tags = {"t"}});
+  const Json reply = Json::parse(line);
   EXPECT_EQ(
-      models_reply({.id = "m",
-                    .created_s = 1718100000,
-                    .vocabulary_size = 3874,
-                    .context_tokens = 2048,
-                    .trained_context_tokens = 131072,
-                    .embedding_size = 128,
-                    .parameters = 1435008,
-                    .size_bytes = 1942048,
-                    .names = {"m", "n"},
-                    .tags = {"t"}}),
-      R"({"object":"list","data":[{"id":"m","object":"model","created":1718100000,"owned_by":"kvkeep","type":"model",)"
+      to_line(reply["data"]),
+      R"([{"id":"m","object":"model","created":1718100000,"owned_by":"kvkeep","type":"model",)"
       R"("display_name":"m","aliases":["m","n"],"tags":["t"],"architecture":{"input_modalities":["text"],)"
-      R"("output_modalities":["text"]},"created_at":"2024-06-11T10:00:00Z","meta":{"n_vocab":3874,"n_ctx":2048,)"
-      R"("n_ctx_train":131072,"n_embd":128,"n_params":1435008,"size":1942048}}],"has_more":false,"first_id":"m","last_id":"m"})");
-  const Json several = Json::parse(models_reply({.id = "m", .context_tokens = 5}, {"other"}));
-  EXPECT_EQ(several["data"].size(), 2U);
-  EXPECT_EQ(several["data"][1]["id"], "other");
-  EXPECT_EQ(several["data"][1]["meta"]["n_ctx"], 5);
-  EXPECT_EQ(several["last_id"], "other");
+      R"("output_modalities":["text"]},"created_at":"2024-06-11T10:00:00Z","meta":{"vocab_type":2,"n_vocab":3874,)"
+      R"("n_ctx":2048,"n_ctx_train":131072,"n_embd":128,"n_params":1435008,"size":1942048,"ftype":"Q8_0"}}])");
+  EXPECT_EQ(to_line(reply["models"]),
+            R"([{"name":"m","model":"m","modified_at":"","size":"","digest":"","type":"model","description":"",)"
+            R"("tags":[""],"capabilities":["completion"],"parameters":"","details":{"parent_model":"",)"
+            R"("format":"gguf","family":"","families":[""],"parameter_size":"","quantization_level":""}}])");
+  EXPECT_EQ(reply["object"], "list");
+  EXPECT_EQ(reply["has_more"], false);
+  EXPECT_EQ(reply["first_id"], "m");
+  EXPECT_EQ(reply["last_id"], "m");
   EXPECT_EQ(health_reply(), R"({"status":"ok"})");
 }
 
