@@ -76,4 +76,11 @@ inline std::string left_out(std::string_view type) {
   return fmt::format("[{} left out: this model reads text only]", type);
 }
 
+// A part of a message that the model cannot read. Clients look for llama-server's words about pictures.
+inline Error unreadable(std::string_view path, std::string_view type) {
+  const bool is_picture = type.find("image") != std::string_view::npos;
+  return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: {}send text", path, type,
+                             is_picture ? "image input is not supported, " : ""));
+}
+
 }  // namespace kvkeep::server::api

@@ -76,7 +76,7 @@ Status read_result_part(const Json& part, const std::string& path, std::vector<s
     texts.push_back(left_out(type));
     return {};
   }
-  return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: send text", path, type));
+  return unreadable(path, type);
 }
 
 Result<Json> read_result(const Json& block, const std::string& path) {
@@ -145,7 +145,7 @@ Status read_block(const Json& block, Role role, const std::string& path, Message
     turn.results.push_back(std::move(result));
     return {};
   }
-  return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: send text", path, type));
+  return unreadable(path, type);
 }
 
 Result<MessageTurn> read_turn(const Json* content, Role role, const std::string& path) {

@@ -123,9 +123,10 @@ TEST(Conversation, UnreadableBlocksAreRefusedByName) {
   for (const char* type : {"image", "document", "search_result", "server_tool_use", "web_search_tool_result",
                            "container_upload", "compaction", "what"}) {
     const std::string block = std::string(R"({"type":")") + type + R"(","source":{}})";
-    EXPECT_EQ(
-        error_of_block("user", R"({"type":"text","text":"x"},)" + block),
-        std::string("'messages.0.content.1' is of type '") + type + "', which this server cannot read: send text");
+    const std::string note = std::string_view(type) == "image" ? "image input is not supported, " : "";
+    EXPECT_EQ(error_of_block("user", R"({"type":"text","text":"x"},)" + block),
+              std::string("'messages.0.content.1' is of type '") + type + "', which this server cannot read: " + note +
+                  "send text");
   }
   EXPECT_EQ(
       error_of_block("user", R"({"type":"tool_result","tool_use_id":"t","content":[{"type":"what","source":{}}]})"),

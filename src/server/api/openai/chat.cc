@@ -21,8 +21,7 @@ Status check_part(const Json& part, const std::string& path) {
   const Json* type = field(part, "type");
   if (type == nullptr || !type->is_string()) return invalid(fmt::format("'{}.type' is required", path));
   if (*type != "text") {
-    return invalid(
-        fmt::format("'{}' is of type '{}': only text is supported", path, type->get_ref<const std::string&>()));
+    return unreadable(path, type->get_ref<const std::string&>());
   }
   const Json* text = field(part, "text");
   if (text == nullptr) return invalid(fmt::format("'{}.text' is required", path));

@@ -179,8 +179,10 @@ TEST(ParseChat, ErrorsNameTheMistake) {
       {R"({"messages":[{"role":"user","content":[{"type":"text","text":1}]}]})",
        "'messages[0].content[0].text' must be a string, not a number"},
       {R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]})",
-       "'messages[0].content[0]' is of type 'image_url': only text is supported"},
-      {R"({"messages":[{"role":"user","content":[{"type":"input_audio"}]}]})", "only text is supported"},
+       "'messages[0].content[0]' is of type 'image_url', which this server cannot read: image input is not supported, "
+       "send text"},
+      {R"({"messages":[{"role":"user","content":[{"type":"input_audio"}]}]})",
+       "which this server cannot read: send text"},
       {R"({"messages":[{"role":"user","content":"x","name":5}]})", "'messages[0].name' must be a string, not a number"},
       {R"({"messages":[{"role":"assistant","tool_calls":{}}]})", "'messages[0]' must have 'content' or 'tool_calls'"},
       {R"({"messages":[{"role":"assistant","tool_calls":"x"}]})",

@@ -50,7 +50,7 @@ Result<std::string> part_text(const Json& part, const std::string& path) {
   TRY_ASSIGN(const std::string type, string_in(part, "type", path));
   const auto known = std::ranges::find(kTextParts, type, [](const auto& pair) { return pair.first; });
   if (known == kTextParts.end()) {
-    return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: send text", path, type));
+    return unreadable(path, type);
   }
   return string_in(part, known->second, path);
 }
