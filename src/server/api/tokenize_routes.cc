@@ -32,22 +32,47 @@ std::string text_without_bos(const chat::RenderedPrompt& prompt, const Vocabular
   return is_twice ? text.substr(prompt.spans[0].text.size()) : text;
 }
 
+// A text, or a list of texts and ids in any order. Only a text at the beginning gets the special tokens of a prompt.
+Result<std::vector<TokenId>> ids_of_content(const Json& content, const Vocabulary& vocabulary,
+                                            const chat::LongText& tokenizer, TokenizeOptions options,
+                                            const std::function<bool()>& gone) {
+  const auto ids_of = [&](const Json& text) -> Result<std::vector<TokenId>> {
+    const auto& characters = text.get_ref<const std::string&>();
+    if (characters.empty()) return std::vector<TokenId>();
+    return tokenizer.tokenize(characters, options, gone);
+  };
+  if (content.is_string()) return ids_of(content);
+  if (!content.is_array()) return wrong_type("content", "a text or an array of texts and token ids", content);
+  std::vector<TokenId> all;
+  const auto append = [&](const std::vector<TokenId>& ids) { all.insert(all.end(), ids.begin(), ids.end()); };
+  for (std::size_t i = 0; i < content.size(); options.add_special = false) {
+    if (content[i].is_string()) {
+      TRY_ASSIGN(const std::vector<TokenId> ids, ids_of(content[i++]));
+      append(ids);
+      continue;
+    }
+    Json run = Json::array();
+    while (i < content.size() && !content[i].is_string()) run.push_back(content[i++]);
+    TRY_ASSIGN(const std::vector<TokenId> ids, read_token_ids(run, "content", vocabulary.size()));
+    append(ids);
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<NativeReply> tokenize_reply(std::string body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
                                    const std::function<bool()>& gone, bool strict_fields) {
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kTokenize, strict_fields));
-  std::string content;
   TokenizeOptions options{.add_special = false, .parse_special = true};
   bool with_pieces = false;
-  TRY(read_string(json, "content", content));
   TRY(read_bool(json, "add_special", options.add_special));
   TRY(read_bool(json, "parse_special", options.parse_special));
   TRY(read_bool(json, "with_pieces", with_pieces));
   Json tokens = Json::array();
-  if (!content.empty()) {
-    TRY_ASSIGN(const std::vector<TokenId> ids, tokenizer.tokenize(content, options, gone));
+  if (const Json* content = field(json, "content")) {
+    TRY_ASSIGN(const std::vector<TokenId> ids, ids_of_content(*content, vocabulary, tokenizer, options, gone));
     for (const TokenId id : ids) {
       tokens.push_back(with_pieces ? Json{{"id", id}, {"piece", piece_json(vocabulary.piece(id, true))}} : Json(id));
     }

@@ -23,8 +23,9 @@ struct NativeReply {
 };
 
 // {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
-// A piece that is not valid UTF-8 is an array of its bytes. `gone` is polled while a long text is tokenized, and ends
-// that with kAborted; kInvalid if a text cannot be tokenized in parts (chat/long_text.h).
+// `content` is a text, or a list of texts and token ids, whose tokens become one list. A piece that is not valid UTF-8
+// is an array of its bytes. `gone` is polled while a long text is tokenized, and ends that with kAborted; kInvalid if a
+// text cannot be tokenized in parts (chat/long_text.h).
 Result<NativeReply> tokenize_reply(std::string body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
                                    const std::function<bool()>& gone, bool strict_fields = false);
 

@@ -24,7 +24,27 @@ TEST(Tokenize, FieldsAndShapes) {
   EXPECT_EQ(reply(R"({"content":"<s>","parse_special":false})"), R"({"tokens":[60,115,62]})");
   EXPECT_EQ(reply(R"({"content":"aü","with_pieces":true})"),
             R"({"tokens":[{"id":97,"piece":"a"},{"id":195,"piece":[195]},{"id":188,"piece":[188]}]})");
-  EXPECT_EQ(ask(R"({"content":5})").error().message, "'content' must be a string, not a number");
+  EXPECT_EQ(ask(R"({"content":5})").error().message,
+            "'content' must be a text or an array of texts and token ids, not a number");
+}
+
+TEST(Tokenize, AListOfTextsAndIds) {
+  const chat::FakeVocabulary vocabulary(chat::FakeVocabulary::standard_special(), /*add_bos=*/true);
+  const chat::LongText tokenizer(vocabulary);
+  const auto ask = [&](std::string_view body) {
+    return tokenize_reply(std::string(body), vocabulary, tokenizer, [] { return false; });
+  };
+  const std::string bos = std::to_string(*vocabulary.bos());
+  EXPECT_EQ(ask(R"({"content":["ab",5,6,"","c"]})").value().body, R"({"tokens":[97,98,5,6,99]})");
+  EXPECT_EQ(ask(R"({"content":["a","b"],"add_special":true})").value().body, R"({"tokens":[)" + bos + ",97,98]}");
+  EXPECT_EQ(ask(R"({"content":[5,"b"],"add_special":true})").value().body, R"({"tokens":[5,98]})");
+  EXPECT_EQ(ask(R"({"content":["a",98],"with_pieces":true})").value().body,
+            R"({"tokens":[{"id":97,"piece":"a"},{"id":98,"piece":"b"}]})");
+  EXPECT_EQ(ask(R"({"content":[]})").value().body, R"({"tokens":[]})");
+  for (const char* body : {R"({"content":[["a"]]})", R"({"content":["a",true]})", R"({"content":[-1]})",
+                           R"({"content":["a",99999999]})", R"({"content":[1.5]})"}) {
+    EXPECT_FALSE(ask(body).ok()) << body;
+  }
 }
 
 TEST(Detokenize, FieldsAndShapes) {
