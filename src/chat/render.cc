@@ -172,7 +172,25 @@ ordered_json canonical_messages(const ChatTemplate& chat_template, ordered_json 
   return messages;
 }
 
+ordered_json canonical_tools(ordered_json tools) {
+  if (!tools.is_array()) return tools;
+  for (ordered_json& tool : tools) {
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    const auto taken = [&function = tool["function"]](const char* name, ordered_json missing) {
+      const auto found = function.find(name);
+      return found == function.end() || found->is_null() ? missing : std::move(*found);
+    };
+    tool = {{"type", "function"},
+            {"function",
+             {{"name", taken("name", "")},
+              {"description", taken("description", "")},
+              {"parameters", taken("parameters", ordered_json::object())}}}};
+  }
+  return tools;
+}
+
 Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input) {
+  input.tools = canonical_tools(std::move(input.tools));
   input.messages = canonical_messages(chat_template, std::move(input.messages));
   if (input.goes_on()) {
     Beginning beginning = beginning_of(chat_template, input);

@@ -58,4 +58,8 @@ Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const Ma
 // reasoning_content if the template would cut it out by itself.
 nlohmann::ordered_json canonical_messages(const ChatTemplate& chat_template, nlohmann::ordered_json messages);
 
+// Brings tools into the form that models were trained with and that llama-server prints: name, description ("" if there
+// is none) and parameters, in this order, and nothing else.
+nlohmann::ordered_json canonical_tools(nlohmann::ordered_json tools);
+
 }  // namespace kvkeep::chat

@@ -57,6 +57,21 @@ struct Chat {
 
 ordered_json user(std::string content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 
+// As llama-server prints them, whatever a client leaves out, adds or puts first.
+TEST(Render, ToolsHaveOneForm) {
+  const auto form = [](const char* tool) {
+    return canonical_tools(ordered_json::array({ordered_json::parse(tool)})).dump();
+  };
+  EXPECT_EQ(form(R"({"type":"function","function":{"name":"f"}})"),
+            R"([{"type":"function","function":{"name":"f","description":"","parameters":{}}}])");
+  EXPECT_EQ(form(R"({"function":{"parameters":{"b":1,"a":2},"strict":true,"description":"d","name":"f"},"more":1})"),
+            R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"b":1,"a":2}}}])");
+  EXPECT_EQ(form(R"({"type":"function","function":{"name":"f","description":null,"parameters":null}})"),
+            form(R"({"type":"function","function":{"name":"f"}})"));
+  EXPECT_EQ(form(R"({"name":"f"})"), R"([{"name":"f"}])") << "no tool of OpenAI's shape";
+  EXPECT_EQ(canonical_tools(nullptr), nullptr);
+}
+
 TEST(Render, MarkersAreIdsAndTextIsText) {
   const Chat chat(kHermes);
   const RenderedPrompt prompt = chat.render(ordered_json::array({user("hello world")}));
