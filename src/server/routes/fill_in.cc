@@ -23,7 +23,24 @@ void shorten(FillText& before, FillText& after, std::size_t room) {
   drop_first(before, (before.size() - left + step - 1) / step * step);
 }
 
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
 }  // namespace
+
+std::string_view end_of_text(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  const std::size_t step = std::max<std::size_t>(most_bytes / 8, 1);
+  std::size_t from = std::min(text.size(), (text.size() - most_bytes + step - 1) / step * step);
+  while (from < text.size() && continues_character(text[from])) ++from;
+  return text.substr(from);
+}
+
+std::string_view beginning_of_text(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  std::size_t to = most_bytes;
+  while (to > 0 && continues_character(text[to])) --to;
+  return text.substr(0, to);
+}
 
 std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens& tokens, std::size_t room,
                                               FillOrder order) {

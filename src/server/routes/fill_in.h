@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -36,5 +37,10 @@ enum class FillOrder { kPrefixFirst, kSuffixFirst };
 // text, or the vocabulary lacks a token of a gap.
 std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens& tokens, std::size_t room,
                                               FillOrder order = FillOrder::kPrefixFirst);
+
+// What is left of a text that is longer than `most_bytes`: its end, which begins at the same byte for an eighth of that
+// length while the text grows, or its beginning. Whole characters. A text that no room can hold need not be tokenized.
+std::string_view end_of_text(std::string_view text, std::size_t most_bytes);
+std::string_view beginning_of_text(std::string_view text, std::size_t most_bytes);
 
 }  // namespace kvkeep::server

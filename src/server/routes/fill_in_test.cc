@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string>
 
 namespace kvkeep::server {
 namespace {
@@ -27,6 +29,30 @@ TEST(JoinFill, OrdersTheParts) {
   const FillParts parts{.begin = {1}, .files = {{2, 3}, {4}}, .own_file = {5}, .before = {6, 7}, .after = {8}};
   EXPECT_EQ(joined_fill(parts, 100), (FillText{1, 2, 3, 4, 5, 901, 6, 7, 902, 8, 903}));
   EXPECT_EQ(joined_fill(parts, 11), joined_fill(parts, 100));
+}
+
+TEST(FillText, TheEndOfALongTextBeginsAtTheSameByteForAWhile) {
+  std::string text;
+  for (int i = 0; text.size() < 1'000; ++i) text += std::to_string(i);
+  EXPECT_EQ(end_of_text(text, 1'000'000), text);
+  const std::string_view kept = end_of_text(text, 80);
+  EXPECT_LE(kept.size(), 80U);
+  EXPECT_GT(kept.size(), 70U);
+  EXPECT_TRUE(text.ends_with(kept));
+  std::set<std::size_t> begins;
+  for (std::size_t size = 500; size < 900; ++size) {
+    begins.insert(size - end_of_text(std::string_view(text).substr(0, size), 80).size());
+  }
+  EXPECT_LE(begins.size(), 400U / 10 + 1);
+  EXPECT_EQ(end_of_text("abc", 0), "");
+}
+
+TEST(FillText, IsCutBetweenCharacters) {
+  EXPECT_EQ(beginning_of_text("a\u00fcb", 4), "a\u00fcb");
+  EXPECT_EQ(beginning_of_text("a\u00fcb", 3), "a\u00fc");
+  EXPECT_EQ(beginning_of_text("a\u00fcb", 2), "a");
+  EXPECT_EQ(end_of_text("a\u00fcb", 3), "\u00fcb");
+  EXPECT_EQ(end_of_text("a\u00fcb", 2), "b");
 }
 
 TEST(JoinFill, TheSuffixMayComeFirst) {

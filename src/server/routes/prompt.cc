@@ -76,17 +76,20 @@ std::size_t fill_room(const Service& service, std::optional<std::int64_t> max_to
 // Reads the parts of a text with a gap. The fixed names are llama-server's.
 class FillReader {
  public:
-  FillReader(const Service& service, const Asking& asking)
-      : service_(service), asking_(asking), tokens_(service.vocabulary->fill_tokens()) {}
+  // `room`: of the prompt, in tokens. Texts that are longer than any that fits are cut before they are tokenized.
+  FillReader(const Service& service, const Asking& asking, std::size_t room)
+      : service_(service), asking_(asking), tokens_(service.vocabulary->fill_tokens()) {
+    if (const auto longest = service.vocabulary->longest_piece_bytes()) most_bytes_ = room * *longest;
+  }
 
   Result<FillParts> read(const api::FillIn& fill) const {
     FillParts parts;
     const auto bos = service_.vocabulary->bos();
     if (bos && service_.vocabulary->add_bos()) parts.begin.push_back(*bos);
     if (fill.names_files) TRY(read_names(fill, parts));
-    TRY_ASSIGN(parts.before, ids_of(fill.prefix));
-    TRY(add(parts.before, fill.typed));
-    TRY_ASSIGN(parts.after, ids_of(fill.suffix));
+    TRY_ASSIGN(parts.before, ids_of(end_of_text(fill.prefix, most_bytes_)));
+    TRY(add(parts.before, end_of_text(fill.typed, most_bytes_)));
+    TRY_ASSIGN(parts.after, ids_of(beginning_of_text(fill.suffix, most_bytes_)));
     return parts;
   }
 
@@ -97,6 +100,10 @@ class FillReader {
       TRY(add(parts.begin, "myproject\n"));
     }
     for (const api::FillIn::File& file : fill.files) {
+      if (file.text.size() > most_bytes_) {
+        parts.files.clear();  // it would leave, and those before it leave first
+        continue;
+      }
       FillText& text = parts.files.emplace_back();
       TRY(add_name(text, file.name));
       TRY(add(text, file.text));
@@ -111,13 +118,13 @@ class FillReader {
     return add(text, name + "\n");
   }
 
-  Status add(FillText& to, const std::string& text) const {
+  Status add(FillText& to, std::string_view text) const {
     TRY_ASSIGN(const FillText ids, ids_of(text));
     to.insert(to.end(), ids.begin(), ids.end());
     return {};
   }
 
-  Result<FillText> ids_of(const std::string& text) const {
+  Result<FillText> ids_of(std::string_view text) const {
     if (text.empty()) return FillText();
     return service_.long_text->tokenize(text, {}, asking_.gone);
   }
@@ -125,6 +132,7 @@ class FillReader {
   const Service& service_;
   const Asking& asking_;
   const FillTokens tokens_;
+  std::size_t most_bytes_ = SIZE_MAX;  // of a text that may fit
 };
 
 Result<Prompt> of_fill(const Service& service, const api::FillIn& fill, const Asking& asking) {
@@ -133,8 +141,9 @@ Result<Prompt> of_fill(const Service& service, const api::FillIn& fill, const As
     return unsupported(
         "this model cannot fill text in: its vocabulary lacks the tokens for it (prefix, suffix, middle)");
   }
-  TRY_ASSIGN(FillParts parts, FillReader(service, asking).read(fill));
-  auto ids = join_fill(std::move(parts), tokens, fill_room(service, asking.max_tokens), service.fill_order);
+  const std::size_t room = fill_room(service, asking.max_tokens);
+  TRY_ASSIGN(FillParts parts, FillReader(service, asking, room).read(fill));
+  auto ids = join_fill(std::move(parts), tokens, room, service.fill_order);
   if (!ids) return invalid("the context (-c) is too small to fill text in");
   return of_ids(*std::move(ids));
 }
