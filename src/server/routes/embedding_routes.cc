@@ -108,7 +108,9 @@ class InputReader {
     if (facts().longer_by == "--ctx-size") {
       too_long_ = api::context_exceeded_reply(tokens, is_counted, facts().longest_input);
     }
-    const std::string advice = facts().longer_by.empty() ? "" : "; start the server with a larger " + facts().longer_by;
+    const std::string advice = facts().longer_by.empty()
+                                   ? "; the model takes no longer ones: shorten it, or send it in parts"
+                                   : "; shorten it, or start the server with a larger " + facts().longer_by;
     return invalid(fmt::format("input {} ({}{} tokens) is too large to process: at most {}{}", number_,
                                is_counted ? "" : "at least ", tokens, facts().longest_input, advice));
   }

@@ -32,6 +32,12 @@ void take_over(Request& branch, const Request& from) {
   branch.told_tokens = branch.stats.prompt_tokens;
 }
 
+// The greatest number is no seed: libllama takes it for the wish for any.
+std::uint32_t later_seed(std::uint32_t first, std::size_t number) {
+  constexpr std::uint64_t kSeeds = UINT32_MAX;
+  return static_cast<std::uint32_t>((std::uint64_t{first} + number) % kSeeds);
+}
+
 }  // namespace
 
 std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_ptr<JobSink> sink) {
@@ -42,7 +48,7 @@ std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_p
   job.prompt = std::move(prompt);
   Job& own = branch->job;
   own.id = fmt::format("{}.{}", job.id, number);
-  if (own.sampling.seed) *own.sampling.seed += static_cast<std::uint32_t>(number);
+  if (own.sampling.seed) own.sampling.seed = later_seed(*own.sampling.seed, number);
   own.scored_prompt.reset();
   branch->sink = std::move(sink);
   return branch;

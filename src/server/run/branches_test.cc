@@ -67,6 +67,18 @@ std::uint64_t least_computed(std::size_t prompt_tokens, std::size_t replies) {
   return prompt_tokens + replies * (kReplyTokens - 1);
 }
 
+// libllama takes the greatest number for the wish for any seed.
+TEST(Branches, NoSeedIsTheWishForAny) {
+  const auto seed_of = [](std::uint32_t first, std::size_t number) {
+    Job job = branching_job({1, 2}, first);
+    return make_branch(job, number, std::make_shared<CollectingSink>())->job.sampling.seed;
+  };
+  EXPECT_EQ(seed_of(7, 3), 10U);
+  EXPECT_EQ(seed_of(UINT32_MAX - 2, 1), UINT32_MAX - 1);
+  EXPECT_EQ(seed_of(UINT32_MAX - 1, 1), 0U);
+  EXPECT_EQ(seed_of(UINT32_MAX - 1, 2), 1U);
+}
+
 struct BranchingCase {
   const char* name;
   MemoryClass memory_class;

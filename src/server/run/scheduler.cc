@@ -443,8 +443,8 @@ void Scheduler::capture_slice(Request& request) {
 engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
   engine_.use_adapters(keep.job.adapters);
   for (;;) {
-    inbox_.count([this](SchedulerStats& stats) { stats.note_call(active_.size()); });
     const engine::DecodeStatus status = engine_.decode(batch);
+    inbox_.count([this](SchedulerStats& stats) { stats.note_call(active_.size()); });
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
     std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
   }
