@@ -43,7 +43,8 @@ Assign kv_type_into(KvType& target) { return {parsed_into(target, parse_kv_type)
 
 Assign template_into(std::string& target) {
   return [&target](const std::string& text) -> Status {
-    const bool is_jinja = text.find("{{") != std::string::npos || text.find("{%") != std::string::npos;
+    // A word that is no name is a slip, but a line may be a template that prints nothing but itself.
+    const bool is_jinja = text.find_first_of("{ \n") != std::string::npos;
     std::optional<std::string> source = is_jinja ? text : chat::builtin_template(text);
     if (!source) {
       return invalid(fmt::format("'{}' is neither Jinja text nor a name that --help lists{}", text,
