@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "flag_values.h"
+#include "vertex.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -360,6 +361,7 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   parsed.options.ignored_variables = known.ignored_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
   if (!parsed.wants_help) TRY(check_embeddings(parsed.options.embeddings));
+  if (!parsed.wants_help) TRY(obey_vertex(environment, parsed.options));
   return parsed;
 }
 

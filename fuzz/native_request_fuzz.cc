@@ -1,9 +1,10 @@
-// Bodies of /tokenize, /detokenize, /apply-template and /cache/lookup; the input's first line is the path.
+// Bodies of /tokenize, /detokenize, /apply-template, /cache/lookup and /predict; the input's first line is the path.
 
 #include "chat/chat_template.h"
 #include "chat/fake_vocabulary_test.h"
 #include "request_checks.h"
 #include "server/api/cache_lookup.h"
+#include "server/api/predict.h"
 #include "server/api/tokenize_routes.h"
 
 namespace kvkeep {
@@ -45,6 +46,19 @@ void check_lookup(std::string_view body) {
   if (!request) fuzz::check_refusal(request.error());
 }
 
+void check_predict(std::string_view body) {
+  const auto instances = server::api::parse_predict(std::string(body));
+  if (!instances) return fuzz::check_refusal(instances.error());
+  for (const server::api::PredictInstance& instance : *instances) {
+    if (instance.error) {
+      fuzz::check_refusal(*instance.error);
+      continue;
+    }
+    KVKEEP_ASSERT(instance.path.starts_with('/'), "a path");
+    KVKEEP_ASSERT(server::api::parse_body(instance.body).ok(), "a request of it");
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep
 
@@ -57,6 +71,7 @@ KVKEEP_FUZZ_TARGET(native_request)(const std::uint8_t* data, std::size_t size) {
   const std::string_view path = input.line();
   const std::string_view body = fuzz::text_of(input.rest());
   if (path == "/tokenize") check_tokenize(body, vocabulary);
+  if (path == "/predict") check_predict(body);
   if (path == "/detokenize") check_reply(server::api::detokenize_reply(std::string(body), vocabulary));
   if (path == "/apply-template") {
     check_reply(server::api::apply_template_reply(std::string(body), vocabulary, *chat_template, markers, {}, 0));

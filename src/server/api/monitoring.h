@@ -16,11 +16,18 @@
 
 namespace kvkeep::server::api {
 
+// The paths at which Google's Vertex AI asks.
+struct VertexPaths {
+  std::string predict;
+  std::string health;
+};
+
 // Routes that the operator may turn on and off.
 struct Endpoints {
   bool metrics = false;
   bool slots = true;
-  bool props = false;  // POST /props
+  bool props = false;                      // POST /props
+  std::optional<VertexPaths> vertex = {};  // empty: POST /predict is not served
 };
 
 // A metric of Prometheus's text format.

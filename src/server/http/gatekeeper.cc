@@ -31,6 +31,14 @@ bool is_name_list(std::string_view text) {
   return text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
+bool is_pattern(std::string_view route) { return route.ends_with("/*"); }
+
+bool is_served_by(std::string_view route, std::string_view path) {
+  if (!is_pattern(route)) return route == path;
+  const std::string_view stem = route.substr(0, route.size() - 1);
+  return path.size() > stem.size() && path.starts_with(stem) && path.find('/', stem.size()) == std::string_view::npos;
+}
+
 }  // namespace
 
 Result<Gatekeeper> Gatekeeper::make(const HttpOptions& options) {
@@ -98,17 +106,21 @@ Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
   return {};
 }
 
+const Route* Gatekeeper::route(std::string_view method, std::string_view path) const {
+  const auto found = std::ranges::find_if(
+      routes_, [&](const Route& entry) { return entry.method == method && is_served_by(entry.path, path); });
+  return found == routes_.end() ? nullptr : &*found;
+}
+
 Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   const std::string_view method = request.method == "HEAD" ? std::string_view("GET") : request.method;
-  const auto route = std::ranges::find_if(
-      routes_, [&](const Route& entry) { return entry.method == method && entry.path == request.path; });
-  const bool found = route != routes_.end();
+  const Route* const found = route(method, request.path);
   const std::string_view authorization = request.header("authorization");
   const std::string_view x_api_key = request.header("x-api-key");
-  if (!(found && route->options.is_public) && !keys_.accepts(presented_key(authorization, x_api_key))) {
+  if (!(found != nullptr && found->options.is_public) && !keys_.accepts(presented_key(authorization, x_api_key))) {
     return deny(401, key_refusal(authorization, x_api_key));
   }
-  if (found) return {.route = &*route};
+  if (found != nullptr) return {.route = found};
   const std::string methods = allowed_methods(request.path);
   if (methods.empty()) return refuse_path(request.path);
   Verdict verdict = deny(405, "Path '" + request.path + "' takes " + methods + ", not " + request.method);
@@ -129,7 +141,9 @@ Verdict Gatekeeper::refuse_path(std::string_view path) const {
 std::string Gatekeeper::near_path(std::string_view path) const {
   if (path.size() > kLongestMistypedPath) return {};
   std::vector<std::string> known;
-  for (const Route& route : routes_) known.push_back(route.path);
+  for (const Route& route : routes_) {
+    if (!is_pattern(route.path)) known.push_back(route.path);
+  }
   return nearest_within(path.size() / kLettersPerMistake, path, known);
 }
 
@@ -164,7 +178,7 @@ std::string Gatekeeper::allowed_methods(std::string_view path) const {
     if (std::ranges::find(methods, method) == methods.end()) methods.push_back(method);
   };
   for (const Route& route : routes_) {
-    if (path != "*" && route.path != path) continue;
+    if (path != "*" && !is_served_by(route.path, path)) continue;
     add(route.method);
     if (route.method == "GET") add("HEAD");
   }

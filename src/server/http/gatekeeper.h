@@ -40,6 +40,8 @@ class Gatekeeper {
   static Result<Gatekeeper> make(const HttpOptions& options);
 
   void add(Route route) { routes_.push_back(std::move(route)); }
+  // The route of such requests; null if there is none.
+  const Route* route(std::string_view method, std::string_view path) const;
   // The first shape that applies is used.
   void shape_errors(ErrorShape shape) { shapes_.push_back(std::move(shape)); }
   // `request.body` is not read; the head announces `body_bytes`, 0 if it states no length.

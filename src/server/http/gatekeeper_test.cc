@@ -52,6 +52,22 @@ TEST(Gatekeeper, AllowListsTheMethodsThatThePathHas) {
   EXPECT_EQ(keeper.judge(request_of("OPTIONS", "/nowhere")).status, 404);
 }
 
+TEST(Gatekeeper, AStarStandsForOneSegment) {
+  Gatekeeper keeper = gatekeeper();
+  keeper.add({"POST", "/slots/*", {}, {}});
+  for (const char* path : {"/slots/0", "/slots/abc", "/slots/*"}) {
+    ASSERT_NE(keeper.judge(request_of("POST", path)).route, nullptr) << path;
+    EXPECT_EQ(keeper.judge(request_of("POST", path)).route->path, "/slots/*");
+  }
+  EXPECT_EQ(keeper.judge(request_of("GET", "/slots/0")).status, 405);
+  for (const char* path : {"/slots/", "/slots", "/slots/0/1", "/slot/0"}) {
+    EXPECT_EQ(keeper.judge(request_of("POST", path)).status, 404) << path;
+  }
+  EXPECT_EQ(keeper.judge(request_of("POST", "/slot/*")).reason.find("did you mean"), std::string::npos);
+  EXPECT_EQ(keeper.route("POST", "/slots/7"), keeper.judge(request_of("POST", "/slots/8")).route);
+  EXPECT_EQ(keeper.route("POST", "/nowhere"), nullptr);
+}
+
 // Else the browser would show its page no reason at all.
 TEST(Gatekeeper, APreflightOfAnUnknownPathPasses) {
   HttpOptions options;

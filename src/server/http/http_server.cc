@@ -38,6 +38,10 @@ class Server final : public HttpServer {
     KVKEEP_ASSERT(!served_, "routes are added before serve()");
     core_.gatekeeper.add({std::move(method), std::move(path), std::move(handler), options});
   }
+  const Handler* handler(std::string_view method, std::string_view path) const override {
+    const Route* route = core_.gatekeeper.route(method, path);
+    return route == nullptr ? nullptr : &route->handler;
+  }
   void shape_errors(ErrorShape shape) override { core_.gatekeeper.shape_errors(std::move(shape)); }
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return first_address().port; }

@@ -75,8 +75,13 @@ class HttpServer {
   static Result<std::unique_ptr<HttpServer>> listen(HttpOptions options);
   virtual ~HttpServer() = default;
 
-  // `path` is matched exactly. A GET route answers HEAD, too. Call it before serve().
+  // `path` is matched exactly; but where it ends with "/*", the star stands for any text without a slash. A GET route
+  // answers HEAD, too. Call it before serve().
   virtual void route(std::string method, std::string path, Handler handler, RouteOptions options = {}) = 0;
+
+  // Returns the handler that a request of this method and path would reach; null if there is none. It stays where it is
+  // once serve() runs.
+  virtual const Handler* handler(std::string_view method, std::string_view path) const = 0;
 
   // The shape of errors that come up before a handler runs. Call it before serve().
   virtual void shape_errors(ErrorShape shape) = 0;

@@ -98,6 +98,9 @@ void add_monitoring_routes(HttpServer& server, const Service& service);
 // average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
                                     const cache::CacheStats& cache);
+// predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all
+// others.
+void add_predict_routes(HttpServer& server, const Service& service);
 // embedding_routes.cc: /v1/embeddings, /v1/rerank and their other names, which add_routes() adds, too. If nothing
 // embeds here they answer 501, and say which flag it takes.
 void add_embedding_routes(HttpServer& server, const Service& service);

@@ -19,6 +19,7 @@ class RecordingServer final : public HttpServer {
   void route(std::string method, std::string path, Handler /*handler*/, RouteOptions /*options*/) override {
     paths.insert(method + " " + path);
   }
+  const Handler* handler(std::string_view /*method*/, std::string_view /*path*/) const override { return nullptr; }
   void shape_errors(ErrorShape /*shape*/) override {}
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return 0; }
@@ -49,6 +50,7 @@ Paths documented() {
 TEST(RoutesDoc, NamesEveryServedPathAndNoOther) {
   Service service;
   service.card.id = "NAME";
+  service.endpoints.vertex = {.predict = "/predict", .health = "/health"};
   RecordingServer server;
   add_routes(server, service);
   EXPECT_EQ(documented(), server.paths);
