@@ -284,6 +284,21 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
   parts_->forgetting.sweep();
 }
 
+Result<Position> Cache::forget(TokenSpan path, const Tenant& tenant) {
+  Parts& parts = *parts_;
+  if (parts.disk != nullptr && !parts.disk->store().keeper()) {
+    return unsupported("another server keeps the directory of the disk cache; ask that one, or use `kvkeep cache rm`");
+  }
+  CacheLock lock(parts.mutex);
+  const index::Cursor end = parts.table.index().advance({kRootSegment, {}, tenant}, path);
+  const std::optional<SegmentId> own = own_part(parts.table, end);
+  if (!own) return end.at;
+  const Position from = parts.table.info(*own).range.begin;
+  parts.forgetting.forget(*own);
+  parts.forgetting.sweep();
+  return from;
+}
+
 std::vector<TokenRange> Cache::missing_windows(const Track& track, Position from) const {
   CacheLock lock(parts_->mutex);
   return window_gaps(parts_->table, track.cursor(), from);

@@ -112,6 +112,10 @@ class Cache {
   // Forgets the points, whole states and windows at these positions of a path, at once or when they are released.
   // Leaves that others need stay: bases of states outside `positions`, and windows where another window begins.
   void forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant = kNoTenant);
+  // Forgets the end of a path in every tier, as far as nothing else goes on from it and nobody uses it; returns where
+  // the remembered part ends. kUnsupported if another server keeps the directory on disk, and would offer the state
+  // again.
+  Result<Position> forget(TokenSpan path, const Tenant& tenant = kNoTenant);
   // Eviction keeps the point or window at `at` on the track's path longer, and those between it and the track less
   // long. With nullopt the path's points are like others.
   void await_point(const Track& track, std::optional<Position> at);

@@ -176,6 +176,19 @@ bool others_need(const SegmentTable& table, SegmentId leaf) {
   return std::ranges::any_of(table.index().children(own.parent), goes_on);
 }
 
+std::optional<SegmentId> own_part(const SegmentTable& table, const index::Cursor& end) {
+  if (end.segment == kRootSegment || table.info(end.segment).range.end > end.at) return std::nullopt;
+  std::optional<SegmentId> own;
+  const auto is_other = [&](SegmentId child) REQUIRES(kCacheLock) {
+    return child != own && table.info(child).kind == format::PartKind::kRows;
+  };
+  for (SegmentId at = end.segment; at != kRootSegment; at = table.info(at).parent) {
+    if (table.entry(at).pins > 0 || std::ranges::any_of(table.index().children(at), is_other)) break;
+    own = at;
+  }
+  return own;
+}
+
 policy::Outlook outlook_of(TokenRange range, std::optional<Position> awaited, Position end) {
   using policy::Outlook;
   if (!awaited) return Outlook::kOpen;

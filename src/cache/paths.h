@@ -34,6 +34,10 @@ index::Cursor cursor_of(const SegmentTable& table, index::Cursor end, TokenRange
 
 // Returns true if others, on whatever branch, can restore less without this leaf: states that are built on it, or
 // windows that go on where its rows end.
+// The first segment of the part of a path, which ends at `end`, from which nothing else goes on and which nobody holds;
+// nullopt if there is no such part.
+std::optional<SegmentId> own_part(const SegmentTable& table, const index::Cursor& end) REQUIRES(kCacheLock);
+
 bool others_need(const SegmentTable& table, SegmentId leaf) REQUIRES(kCacheLock);
 // The outlook of a point, or of window rows, on a path that goes on to `end` and whose awaited point is at `awaited`.
 policy::Outlook outlook_of(TokenRange range, std::optional<Position> awaited, Position end);
