@@ -19,7 +19,6 @@ std::vector<RefusedFlag> refused_state() {
        "error",
        kEssential},
       // Slots: kvkeep finds state by content.
-      {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved without being asked; see --kv-disk-dir"},
       {{"--slot-prompt-similarity", "-sps"},
        {},
        "there are no slots; state is found by its longest prefix; leave it out"},

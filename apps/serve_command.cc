@@ -169,6 +169,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.traced = !options.log.trace_file.empty();
   service.trace_prompts = options.log.trace_prompts;
   service.endpoints = options.endpoints;
+  service.fingerprint = model.fingerprint;
+  service.tenant_by_key = options.salt_by_key;
   service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
@@ -256,6 +258,19 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.show_tokens = show ? &show : nullptr;
   scheduler.audit = audit_options(options);
   return scheduler;
+}
+
+std::optional<server::SlotFiles> slot_files(const ServeOptions& options, os::Executor& writer) {
+  if (options.slot_save_path.empty()) return std::nullopt;
+  return server::SlotFiles{options.slot_save_path, &os::real_file_system(), &writer};
+}
+
+Status check_slot_directory(const std::string& path) {
+  if (path.empty()) return {};
+  const Result<std::string> place = os::resolve_links(path);
+  const auto listed = place ? os::real_file_system().list(*place) : Result<std::vector<os::FileInfo>>(place.error());
+  if (listed) return {};
+  return Error{listed.error().kind, "--slot-save-path: " + listed.error().message};
 }
 
 // Learns, and logs at debug, how the chat template changes earlier turns.
@@ -389,6 +404,7 @@ Status run_serve(const ServeOptions& options) {
   // Check everything that may be wrong before the model is loaded, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
   TRY(check_disk_directory(options.tiers, os::real_file_system()));
+  TRY(check_slot_directory(options.slot_save_path));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
   // Everything that computes runs on this one thread, the warm-up after loading included. OpenMP gives each thread that
@@ -427,8 +443,6 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(server::Service service, make_service(options, files, loaded));
   const index::TokenTexts texts = likely_texts(service);
   service.turns = std::move(turns);
-  service.fingerprint = model.fingerprint;
-  service.tenant_by_key = options.salt_by_key;
   service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
   const chat::HistoryChanges changes = learn_history(options, service);
   service.history_changes = changes;
@@ -441,6 +455,7 @@ Status run_serve(const ServeOptions& options) {
   if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
   service.scheduler = &scheduler;
   service.cache_stats = [&cache] { return cache.stats(); };
+  service.slot_files = slot_files(options, *writer);
   server::add_routes(*http, service);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache,

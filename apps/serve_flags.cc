@@ -213,7 +213,8 @@ std::vector<Flag> http_flags(ServeOptions& options) {
   };
 }
 
-std::vector<Flag> endpoint_flags(server::api::Endpoints& endpoints) {
+std::vector<Flag> endpoint_flags(ServeOptions& options) {
+  server::api::Endpoints& endpoints = options.endpoints;
   return {
       {.spelling = "--metrics, --no-metrics",
        .environment = "LLAMA_ARG_ENDPOINT_METRICS",
@@ -223,6 +224,12 @@ std::vector<Flag> endpoint_flags(server::api::Endpoints& endpoints) {
        .environment = "LLAMA_ARG_ENDPOINT_SLOTS",
        .effect = "Serve GET /slots: how far each running request is, without its text.",
        .assign = switch_into(endpoints.slots)},
+      {.spelling = "--slot-save-path DIR",
+       .environment = "LLAMA_ARG_SLOT_SAVE_PATH",
+       .default_text = "none",
+       .effect = "Serve POST /slots/ID: save the conversation that ran last at a slot under a name in DIR, which must "
+                 "exist, restore or erase it.",
+       .assign = text_into(options.slot_save_path)},
       {.spelling = "--props",
        .environment = "LLAMA_ARG_ENDPOINT_PROPS",
        .effect = "Serve POST /props. No property can be changed while serving: a request that names one is refused.",
@@ -307,7 +314,7 @@ FlagSet serve_flags(ServeOptions& options) {
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), thread_flags(options.model), offload_flags(options),
         cache_flags(options), point_flags(options), chat_flags(options), embedding_flags(options.embeddings),
-        http_flags(options), endpoint_flags(options.endpoints), sampling_flags(options), adapter_flags(options.model),
+        http_flags(options), endpoint_flags(options), sampling_flags(options), adapter_flags(options.model),
         rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }

@@ -101,6 +101,7 @@ struct ServeOptions {
   bool salt_by_key = false;   // only requests with the same API key share state
   double audit_minutes = 10;  // between two audits of stored state; 0: none
   server::api::Endpoints endpoints;
+  std::string slot_save_path;                  // empty: slots are not saved by name
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
   server::HttpOptions http;         // api_keys holds those of --api-key only; threads and passed sockets are not set
   bool names_port = false;          // --port was given

@@ -1,10 +1,12 @@
-// Bodies of /tokenize, /detokenize, /apply-template, /cache/lookup and /predict; the input's first line is the path.
+// Bodies of /tokenize, /detokenize, /apply-template, /cache/lookup, /predict and /slots/0, and files of saved slots;
+// the input's first line is the path.
 
 #include "chat/chat_template.h"
 #include "chat/fake_vocabulary_test.h"
 #include "request_checks.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/predict.h"
+#include "server/api/slot_action.h"
 #include "server/api/tokenize_routes.h"
 
 namespace kvkeep {
@@ -59,6 +61,27 @@ void check_predict(std::string_view body) {
   }
 }
 
+void check_slot_action(std::string_view body) {
+  for (const char* action : {"save", "restore", "erase"}) {
+    const auto asked = server::api::parse_slot_action("0", action, std::string(body), 1);
+    if (!asked) {
+      fuzz::check_refusal(asked.error());
+      continue;
+    }
+    const std::string& name = asked->file_name;
+    KVKEEP_ASSERT(name.find('/') == std::string::npos && name != "..", "a file of the directory");
+  }
+}
+
+void check_saved_slot(std::string_view file) {
+  constexpr std::size_t kTokens = 300;
+  const auto tokens = server::api::read_saved_slot(std::string(file), {}, kTokens, kTokens);
+  if (!tokens) return fuzz::check_refusal(tokens.error());
+  KVKEEP_ASSERT(tokens->size() < kTokens, "they fit");
+  const std::string again = server::api::saved_slot({}, *tokens);
+  KVKEEP_ASSERT(*server::api::read_saved_slot(again, {}, kTokens, kTokens) == *tokens, "saved again they are the same");
+}
+
 }  // namespace
 }  // namespace kvkeep
 
@@ -72,6 +95,8 @@ KVKEEP_FUZZ_TARGET(native_request)(const std::uint8_t* data, std::size_t size) {
   const std::string_view body = fuzz::text_of(input.rest());
   if (path == "/tokenize") check_tokenize(body, vocabulary);
   if (path == "/predict") check_predict(body);
+  if (path == "/slots/0") check_slot_action(body);
+  if (path == "saved") check_saved_slot(body);
   if (path == "/detokenize") check_reply(server::api::detokenize_reply(std::string(body), vocabulary));
   if (path == "/apply-template") {
     check_reply(server::api::apply_template_reply(std::string(body), vocabulary, *chat_template, markers, {}, 0));

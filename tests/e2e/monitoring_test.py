@@ -1,14 +1,15 @@
-"""Monitors and launchers: GET /metrics, GET /slots, POST /props, and what stands in for llama-server's slot actions.
+"""Monitors and launchers: GET /metrics, GET /slots, POST /props, and slots that are saved.
 
 Names and shapes are llama-server's. The counters are compared with the replies' own.
 """
 
 import contextlib
+import os
 import re
 import time
 
 from flag_case import FlagCase, covers
-from support import main, run_program, serve_command, timings, user, wait_until, words
+from support import fresh_directory, main, model, run_program, serve_command, timings, user, wait_until, words
 
 CHAT = "/v1/chat/completions"
 COMPLETION = "/v1/completions"
@@ -144,13 +145,50 @@ class Slots(FlagCase):
             self.assertFalse(server.get("/props")["endpoint_slots"])
         self.assertTrue(self.server("--slots", environment={"LLAMA_ARG_ENDPOINT_SLOTS": "0"}).get("/props")["endpoint_slots"])
 
-    def test_state_is_saved_without_being_asked(self):
+    def test_slots_are_saved_only_where_the_operator_says(self):
         server = self.server("-np", 2)
         for action in ("save", "restore", "erase"):
             error = self.assert_refused(501, server.post, f"/slots/1?action={action}", {"filename": "x"},
-                                        contains="without being asked")
+                                        contains="Start it with `--slot-save-path`")
             self.assertEqual(error["type"], "not_supported_error")
-        self.assert_refused(404, server.post, "/slots/2?action=save", {"filename": "x"})
+
+    @covers("--slot-save-path")
+    def test_a_slot_is_saved_restored_and_erased(self):
+        saved = fresh_directory()
+        flags = ("-np", 2, "--kv-disk-dir", fresh_directory(), "--slot-save-path", saved)
+        server = self.server(*flags)
+        prompt = words(100, 7)
+
+        def complete(slot, server=server):
+            reply = server.post("/completion", {"prompt": prompt, "id_slot": slot, "n_predict": 8, "temperature": 0})
+            return reply["timings"]["prompt_n"], reply["timings"]["cache_n"]
+
+        def act(slot, action, server=server, **body):
+            return server.post(f"/slots/{slot}?action={action}", body)
+
+        self.assertEqual(act(1, "save", filename="nothing")["n_saved"], 0)
+        length, _ = complete(1)
+        kept = act(1, "save", filename="x.bin")
+        self.assertEqual((kept["id_slot"], kept["n_saved"]), (1, length + 7))
+        self.assertEqual(kept["n_written"], os.path.getsize(os.path.join(saved, "x.bin")))
+        self.assertEqual(act(0, "restore", filename="x.bin")["n_restored"], length + 7)
+        self.assertEqual(act(0, "erase")["n_erased"], length + 7, "also where it was restored to")
+        self.assertEqual(complete(1), (length, 0), "nothing of it is left")
+        self.assertEqual(act(1, "erase")["n_erased"], length + 7)
+        server.stop()
+        after = self.server(*flags)
+        self.assertEqual(act(0, "restore", server=after, filename="x.bin")["n_restored"], length + 7)
+        self.assertEqual(complete(0, after)[0], 1, "all of it was computed again, but the last token")
+        self.assert_refused(400, act, 0, "restore", after, filename="missing", contains="missing")
+        self.assert_refused(400, act, 0, "save", after, filename="../x", contains="Invalid filename")
+        self.assert_refused(400, act, 2, "save", after, filename="x", contains="Invalid slot ID")
+        other = self.server("--slot-save-path", saved, model_path=model("--seed", "2"))
+        self.assert_refused(400, act, 0, "restore", other, filename="x.bin", contains="another model")
+
+    def test_a_path_that_is_not_there_is_an_error(self):
+        run = run_program(*serve_command("--slot-save-path", "/nowhere/slots")[1:])
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("--slot-save-path", run.stderr)
 
 
 class Props(FlagCase):

@@ -249,6 +249,9 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   }
   request.max_tokens = max_tokens < 0 ? defaults.max_tokens : max_tokens;
   TRY(read_string(body, "model", request.model));
+  std::int64_t slot = -1;
+  TRY(read_integer(body, "id_slot", slot, -1, kInt32Max));
+  if (slot >= 0) request.slot = static_cast<std::size_t>(slot);
   TRY(read_bool(body, "cache_prompt", request.cache_prompt));
   request.user = hint(body, "user");
   request.prompt_cache_key = hint(body, "prompt_cache_key");

@@ -34,6 +34,7 @@ constexpr std::string_view kGenerating[] = {"model",
                                             "json_schema",
                                             "grammar",
                                             "cache_prompt",
+                                            "id_slot",
                                             "cache_salt",
                                             "lora",
                                             "prompt_cache_retention",
@@ -97,7 +98,7 @@ constexpr std::string_view kRerank[] = {"query", "documents",        "texts",   
                                         "top_n", "return_documents", "return_text"};
 
 // Fields that change nothing.
-constexpr std::string_view kIgnoredByAll[] = {"id_slot", "slot_id", "n_keep", "service_tier"};
+constexpr std::string_view kIgnoredByAll[] = {"slot_id", "n_keep", "service_tier"};
 constexpr std::string_view kIgnoredByOpenAi[] = {"store",     "metadata",   "safety_identifier",
                                                  "verbosity", "prediction", "parse_tool_calls"};
 constexpr std::string_view kIgnoredByResponses[] = {"store", "max_tool_calls", "client_metadata", "verbosity"};

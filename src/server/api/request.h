@@ -82,11 +82,12 @@ struct GenerationRequest {
   std::vector<std::string> response_fields = {};  // of native replies: the fields to send; empty: all
   // Score each token of the reply, and so many of the likeliest ones at its place; empty: no scores.
   std::optional<std::size_t> scored_tokens = {};
-  bool cache_prompt = true;     // false: neither reads nor writes the cache
-  std::string cache_salt = {};  // who shares its cached state (read_cache_salt()); never logged
-  std::int64_t keep_s = 0;      // how long the client asks to keep prompt and reply (read_keep_s())
-  OutputFormat output = {};     // the form that the reply must have
-  ToolUse tools = {};           // matters only if the prompt has tools
+  std::optional<std::size_t> slot = {};  // the place where the reply is made, if it is free; it changes nothing else
+  bool cache_prompt = true;              // false: neither reads nor writes the cache
+  std::string cache_salt = {};           // who shares its cached state (read_cache_salt()); never logged
+  std::int64_t keep_s = 0;               // how long the client asks to keep prompt and reply (read_keep_s())
+  OutputFormat output = {};              // the form that the reply must have
+  ToolUse tools = {};                    // matters only if the prompt has tools
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
   bool may_end_thought = false;  // the client may end the reply's thought before it ends by itself
   // The sender, for the trace; "" if not sent. It changes nothing.

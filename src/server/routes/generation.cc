@@ -157,6 +157,7 @@ class Starter {
     job.sampling = request_.sampling;
     job.max_tokens = request_.max_tokens;
     job.cache_prompt = request_.cache_prompt;
+    job.place = request_.slot;
     job.keep_s = request_.keep_s;
     job.adapters = adapters_;
     job.tenant = tenant_;

@@ -178,12 +178,6 @@ void show_slots(const Service& service, const HttpRequest& http, ResponseWriter&
   writer.send(200, api::kJsonContentType, api::slots_reply(slots));
 }
 
-void act_on_slot(ResponseWriter& writer) {
-  send_error(writer, api::error_reply(unsupported(
-                         "This server does not support slots action: state is saved and restored without being asked "
-                         "(--kv-disk-dir), and `kvkeep cache` shows and removes it")));
-}
-
 void change_props(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   if (!service.endpoints.props) {
     return send_error(writer, api::error_reply(not_started_with("changing global properties by this", "--props")));
@@ -212,10 +206,6 @@ void add_monitoring_routes(HttpServer& server, const Service& service) {
   server.route("GET", "/slots",
                [&service](HttpRequest& http, ResponseWriter& writer) { show_slots(service, http, writer); },
                {.is_light = true});
-  for (std::size_t slot = 0; slot < service.parallel; ++slot) {
-    server.route("POST", "/slots/" + std::to_string(slot),
-                 [](HttpRequest&, ResponseWriter& writer) { act_on_slot(writer); });
-  }
   for (const char* path : {"/props", "/v1/props"}) {
     server.route("POST", path,
                  [&service](HttpRequest& http, ResponseWriter& writer) { change_props(service, http, writer); });

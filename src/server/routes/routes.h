@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@
 #include "chat/tools/tool_format.h"
 #include "chat/turns.h"
 #include "os/clock.h"
+#include "os/executor.h"
+#include "os/file_system.h"
 #include "server/api/known_fields.h"
 #include "server/api/models.h"
 #include "server/api/monitoring.h"
@@ -42,6 +45,13 @@ inline constexpr ByteCount kKeyOrdersBytes = mebibytes(8);
 
 // Silence after which a stream sends a comment: proxies and clients take a longer silence for a dead connection.
 inline constexpr std::int64_t kKeepAliveMs = 5'000;
+
+// Where saved slots lie. All outlive the service.
+struct SlotFiles {
+  std::string directory;
+  os::FileSystem* files;
+  os::Executor* executor;  // reads and writes
+};
 
 // The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
 // themselves; shared by all threads.
@@ -87,17 +97,20 @@ struct Service {
   bool trace_prompts = false;
   api::ModelCard card;
   api::Endpoints endpoints;
+  std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved
 };
 
 // Adds all routes. `service` must outlive the server.
 void add_routes(HttpServer& server, const Service& service);
 
-// monitoring.cc: GET /metrics, GET /slots, POST /slots/... and POST /props, which add_routes() adds with the others.
+// monitoring.cc: GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
 // llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
 // average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
                                     const cache::CacheStats& cache);
+// slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.
+void add_slot_routes(HttpServer& server, const Service& service);
 // predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all
 // others.
 void add_predict_routes(HttpServer& server, const Service& service);

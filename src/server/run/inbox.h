@@ -1,12 +1,13 @@
 #pragma once
 
-// Everything that other threads hand to the engine thread: requests, questions about the cache, finished reads, the
+// Everything that other threads hand to the engine thread: requests, questions and orders, finished reads, the
 // order to stop; and the counters that those threads read. Thread safe.
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,10 +27,8 @@ struct LoadedState {
   cache::LoadResult result;
 };
 
-struct Question {
-  InspectedPrompt prompt;
-  std::shared_ptr<InspectionSink> sink;
-};
+// A call on the engine thread between two model calls; `stopped` says that the server stops instead.
+using Question = std::function<void(const Error* stopped)>;
 
 class Inbox {
  public:

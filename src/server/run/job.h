@@ -33,6 +33,7 @@ struct Job {
   bool cache_prompt = true;                          // false: neither reads nor writes any tier
   engine::AdapterScales adapters = {};               // not the fingerprint's: `tenant` is with_adapters() then
   Tenant tenant = kNoTenant;                         // jobs share cached state, in every tier, within it only
+  std::optional<std::size_t> place = {};             // where monitors and slot orders find it, if that place is free
   std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it

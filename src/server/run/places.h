@@ -2,7 +2,8 @@
 
 // The places at which requests run, as monitors see them (GET /slots): as many as requests may run at a time. A request
 // keeps its place from its first start to its end, also while it is set aside; afterwards the place shows what it did,
-// until another request comes there. Nothing else depends on places: state is found by content.
+// until another request comes there. State is found by content and not by place; but a client may name a place to save
+// or forget the conversation that ran there (slot_orders.h), and the place that its request takes if it is free.
 //
 // The engine thread shows its requests, any thread reads. Thread safe.
 
@@ -12,7 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/mutex.h"
+#include "base/result.h"
+#include "base/types.h"
 #include "engine/sampling.h"
 #include "server/run/job.h"
 
@@ -20,12 +24,20 @@ namespace kvkeep::server {
 
 struct Request;
 
+// The tokens whose state a request left, all but the last one of its reply.
+struct Conversation {
+  std::vector<TokenId> tokens;
+  Tenant tenant = kNoTenant;
+};
+
 struct Place {
   bool running = false;
   std::uint64_t task = 0;  // number of the request that runs here or ran here last, from 1 on; 0: none did yet
   JobStats stats = {};     // of that request
   std::optional<std::int64_t> max_tokens = {};
   engine::SamplingParams sampling = {};  // without grammar and biases, which may be long and show what was asked
+  std::shared_ptr<const Conversation> conversation =
+      {};  // of the request that ran here last; null: nothing stays of it
 };
 
 class Places {
@@ -36,6 +48,11 @@ class Places {
   // leave theirs. Returns how many have not ended.
   std::size_t show(std::span<const std::unique_ptr<Request>> admitted);
   std::vector<Place> all() const;
+  // Engine thread: the request leaves this conversation. A prefill ahead leaves one only where it goes on from there.
+  void leave(const Request& request, Conversation conversation);
+  // Engine thread. Returns null if there is none. kBusy while a request runs there.
+  Result<std::shared_ptr<const Conversation>> conversation(std::size_t place) const;
+  void forget(std::size_t place);
 
  private:
   void take(Request& request) REQUIRES(mutex_);

@@ -43,6 +43,44 @@ TEST(Places, ARequestKeepsItsPlaceAndLeavesItsCounts) {
   EXPECT_EQ(shown[2].task, 0U);
 }
 
+TEST(Places, ARequestTakesThePlaceThatItWishesForIfItIsFree) {
+  Places places(3);
+  std::vector<std::unique_ptr<Request>> admitted;
+  for (const std::size_t wish : {1U, 1U, 5U}) {
+    admitted.push_back(admitted_request(10));
+    admitted.back()->job.place = wish;
+    (void)places.show(admitted);
+  }
+  EXPECT_EQ(admitted[0]->place, 1U);
+  EXPECT_EQ(admitted[1]->place, 0U) << "the first free one";
+  EXPECT_EQ(admitted[2]->place, 2U) << "as llama-server: 5 modulo 3";
+}
+
+TEST(Places, AConversationStaysUntilAnotherRequestComes) {
+  Places places(2);
+  std::vector<std::unique_ptr<Request>> admitted;
+  admitted.push_back(admitted_request(10));
+  (void)places.show(admitted);
+  EXPECT_EQ(places.conversation(0).error().kind, ErrorKind::kBusy);
+  places.leave(*admitted[0], {.tokens = {1, 2, 3, 4}});
+  admitted[0]->sink = nullptr;
+  (void)places.show(admitted);
+  EXPECT_EQ(places.conversation(0).value()->tokens, (std::vector<TokenId>{1, 2, 3, 4}));
+  EXPECT_EQ(places.conversation(1).value(), nullptr);
+  for (const bool goes_on : {true, false}) {
+    std::vector<std::unique_ptr<Request>> ahead;
+    ahead.push_back(admitted_request(0));
+    ahead[0]->job.ahead = true;
+    (void)places.show(ahead);
+    places.leave(*ahead[0], {.tokens = goes_on ? std::vector<TokenId>{1, 2, 3, 4, 5} : std::vector<TokenId>{9}});
+    ahead[0]->sink = nullptr;
+    (void)places.show(ahead);
+    EXPECT_EQ(places.conversation(0).value()->tokens.size(), 5U) << "only what goes on from there takes its place";
+  }
+  places.forget(0);
+  EXPECT_EQ(places.conversation(0).value(), nullptr);
+}
+
 TEST(Places, AnEndedRequestIsShownUntilAnotherComes) {
   Places places(1);
   std::vector<std::unique_ptr<Request>> admitted;

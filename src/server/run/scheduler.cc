@@ -66,11 +66,6 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
   return inbox_.submit(std::move(requests));
 }
 
-Status Scheduler::inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink) {
-  KVKEEP_ASSERT(!prompt.tokens.empty(), "a question without a prompt");
-  return inbox_.ask({std::move(prompt), std::move(sink)});
-}
-
 std::vector<Place> Scheduler::places() const { return places_->all(); }
 
 void Scheduler::stop() {
@@ -95,19 +90,13 @@ bool Scheduler::collect() {
   return !inbox_.stopping();
 }
 
-void Scheduler::answer_questions() {
-  std::vector<Question> asked = inbox_.take_questions(kQuestionsPerRound);
-  if (!asked.empty()) note_audit(audit_.abandon());  // its cells and its sequence are as good as free
-  for (Question& question : asked) {
-    if (!question.sink->gone()) question.sink->on_answer(lookup_.inspect(std::move(question.prompt), terms()));
-  }
-}
-
 void Scheduler::run() {
   while (collect()) {
     heed_distrust();
     if (!waiting_.empty()) note_audit(audit_.disturb());
-    answer_questions();
+    const std::vector<Question> asked = inbox_.take_questions(kQuestionsPerRound);
+    if (!asked.empty()) note_audit(audit_.abandon());  // its cells and its sequence are as good as free
+    for (const Question& question : asked) question(nullptr);
     drop_gone();
     sequences_.expire_idle();
     admit();
@@ -538,6 +527,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   sink->on_done(how, request.stats, error);
   request.restore.end();
   if (request.seq) {
+    if (lookup_.cached(request.job)) places_->leave(request, {sequences_[*request.seq].tokens, request.job.tenant});
     sequences_.end_streamed(*request.seq, how == Finish::kGone);
     const policy::CutReason reason = inbox_.stopping() ? policy::CutReason::kShutdown : policy::CutReason::kTurn;
     sequences_.release(*request.seq, reason, request.job.keep_s);
@@ -557,7 +547,7 @@ void Scheduler::end_all() {
   const Error stopped = aborted("the server is shutting down");
   note_audit(audit_.abandon());
   if (options_.embeddings != nullptr) options_.embeddings->end();
-  for (Question& question : inbox_.take_questions(SIZE_MAX)) question.sink->on_answer(stopped);
+  for (const Question& question : inbox_.take_questions(SIZE_MAX)) question(&stopped);
   // Reads in flight hold pointers into active_: wait for them.
   while (audit_.loading() ||
          std::ranges::any_of(active_, [](const auto& each) { return each->phase == Phase::kLoading; })) {

@@ -29,6 +29,7 @@
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
 #include "server/run/sequences.h"
+#include "server/run/slot_orders.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::engine {
@@ -94,7 +95,19 @@ class Scheduler {
   Status submit(Job job, std::shared_ptr<JobSink> sink) { return submit({{std::move(job), {std::move(sink)}}}); }
   // Any thread. Asks how much the prompt (not empty) would reuse now; changes nothing, not even recency. kBusy if too
   // many questions wait or the server stops. Otherwise the sink gets exactly one on_answer, between two model calls.
-  Status inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink);
+  Status inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink) {
+    return inbox_.ask([this, asked = std::move(prompt), sink = std::move(sink)](const Error* stopped) {
+      if (stopped != nullptr) return sink->on_answer(*stopped);
+      if (!sink->gone()) sink->on_answer(lookup_.inspect(asked, terms()));
+    });
+  }
+  // Any thread. kBusy as inspect(). Otherwise the sink gets exactly one on_outcome.
+  Status order(const SlotOrder& order, std::shared_ptr<SlotSink> sink) {
+    return inbox_.ask([this, order, sink = std::move(sink)](const Error* stopped) {
+      if (stopped != nullptr) return sink->on_outcome(*stopped);
+      sink->on_outcome(carry_out(order, *places_, sequences_, cache_));
+    });
+  }
   // The engine thread's body; returns after stop(), when every job has ended and all computed state is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
@@ -108,7 +121,6 @@ class Scheduler {
   using Phase = policy::ScheduledRequest::Phase;
 
   bool collect();  // waits if there is nothing to do; returns false if the server stops
-  void answer_questions();
   policy::ScheduleView schedule() const;
   policy::ScheduledRequest scheduled(const Request& request) const;
 

@@ -173,6 +173,15 @@ void Sequences::clear_idle() {
   }
 }
 
+void Sequences::forget(TokenSpan conversation, const Tenant& tenant) {
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const Sequence& held = sequences_[i];
+    if (held.state != Sequence::State::kIdle || !held.shared_with(tenant)) continue;
+    const std::size_t common = common_prefix(held.tokens, conversation);
+    if (common == std::min(held.tokens.size(), conversation.size())) clear(number(i));
+  }
+}
+
 void Sequences::keep_idle() {
   cache_.flush();
   for (std::size_t i = 0; i < sequences_.size(); ++i) {

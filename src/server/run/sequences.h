@@ -105,6 +105,8 @@ class Sequences {
   // Clears sequences whose time to live is over. Captures nothing anew: their state in the cache may leave now, too.
   void expire_idle();
   void clear_idle();
+  // Clears those that hold nothing but a part of this conversation, or go on from its end. Captures nothing.
+  void forget(TokenSpan conversation, const Tenant& tenant);
   // At shutdown: captures rows of idle sequences that the cache refused, as fast as the disk writes.
   void keep_idle();
 

@@ -1,0 +1,96 @@
+#include "server/api/slot_action.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "server/api/generation_fields.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+constexpr std::string_view kSlotFormat = "kvkeep_slot";
+constexpr int kSlotVersion = 1;
+
+// A name that stays in its directory on any system.
+bool is_file_name(std::string_view name) {
+  constexpr std::string_view kSpecial = "/\\:*?\"<>|";
+  const auto is_bad = [&](char c) {
+    return static_cast<unsigned char>(c) < ' ' || c == '\x7f' || kSpecial.find(c) != std::string_view::npos;
+  };
+  return !name.empty() && name.size() <= kLongestFileName && name.find_first_not_of('.') != std::string_view::npos &&
+         name.front() != ' ' && name.back() != ' ' && std::ranges::none_of(name, is_bad);
+}
+
+Result<SlotAction::Kind> kind_of(std::string_view action) {
+  if (action == "save") return SlotAction::Kind::kSave;
+  if (action == "restore") return SlotAction::Kind::kRestore;
+  if (action == "erase") return SlotAction::Kind::kErase;
+  return invalid("Invalid action: it is save, restore or erase");
+}
+
+Json times(const char* name, double ms) { return {{name, ms}}; }
+
+}  // namespace
+
+Result<SlotAction> parse_slot_action(std::string_view id, std::string_view action, std::string body,
+                                     std::size_t slots) {
+  SlotAction asked;
+  TRY_ASSIGN(asked.kind, kind_of(action));
+  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), asked.slot);
+  if (error != std::errc() || end != id.data() + id.size() || asked.slot >= slots) return invalid("Invalid slot ID");
+  const bool erases = asked.kind == SlotAction::Kind::kErase;
+  if (body.empty() && erases) return asked;
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
+  TRY_ASSIGN(asked.cache_salt, read_cache_salt(json));
+  if (erases) return asked;
+  if (field(json, "filename") == nullptr) return invalid("'filename' is required");
+  TRY(read_string(json, "filename", asked.file_name));
+  if (!is_file_name(asked.file_name)) return invalid("Invalid filename");
+  return asked;
+}
+
+std::string saved_slot(const FingerprintHash& model, TokenSpan tokens) {
+  return to_line({{kSlotFormat, kSlotVersion}, {"model", model.hex()}, {"tokens", tokens}});
+}
+
+Result<std::vector<TokenId>> read_saved_slot(std::string file, const FingerprintHash& model,
+                                             std::size_t vocabulary_size, std::size_t context_tokens) {
+  const auto json = parse_body(std::move(file));
+  if (!json || json->value(kSlotFormat, Json(0)) != kSlotVersion)
+    return invalid("the file is no slot that kvkeep saved");
+  if (json->value("model", Json("")) != model.hex()) {
+    return invalid("the slot was saved by another model, or with other settings of its memory");
+  }
+  const Json tokens = json->value("tokens", Json());
+  if (!tokens.is_array()) return invalid("the file is no slot that kvkeep saved");
+  if (tokens.size() >= context_tokens) {
+    return invalid(fmt::format("the slot has {} tokens, and the context {}: raise -c", tokens.size(), context_tokens));
+  }
+  return read_token_ids(tokens, "tokens", vocabulary_size);
+}
+
+std::string save_reply(const SlotAction& action, std::size_t tokens, std::size_t bytes, double ms) {
+  return to_line({{"id_slot", action.slot},
+                  {"filename", action.file_name},
+                  {"n_saved", tokens},
+                  {"n_written", bytes},
+                  {"timings", times("save_ms", ms)}});
+}
+
+std::string restore_reply(const SlotAction& action, std::size_t tokens, std::size_t bytes, double ms) {
+  return to_line({{"id_slot", action.slot},
+                  {"filename", action.file_name},
+                  {"n_restored", tokens},
+                  {"n_read", bytes},
+                  {"timings", times("restore_ms", ms)}});
+}
+
+std::string erase_reply(const SlotAction& action, std::size_t tokens) {
+  return to_line({{"id_slot", action.slot}, {"n_erased", tokens}});
+}
+
+}  // namespace kvkeep::server::api

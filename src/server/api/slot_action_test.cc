@@ -1,0 +1,85 @@
+#include "server/api/slot_action.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "server/api/body_fuzz_test.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+const std::string kNamed = R"({"filename":"x.bin"})";
+
+std::string slot_error(std::string_view id, std::string_view action, const std::string& body) {
+  const auto parsed = parse_slot_action(id, action, body, 2);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(SlotAction, NamesASlotAndAFile) {
+  const SlotAction save = parse_slot_action("1", "save", kNamed, 2).value();
+  EXPECT_EQ(save.slot, 1U);
+  EXPECT_EQ(save.file_name, "x.bin");
+  EXPECT_EQ(parse_slot_action("0", "restore", kNamed, 2).value().kind, SlotAction::Kind::kRestore);
+  EXPECT_EQ(parse_slot_action("0", "erase", "", 2).value().kind, SlotAction::Kind::kErase);
+  EXPECT_EQ(parse_slot_action("0", "erase", R"({"cache_salt":"s"})", 2).value().cache_salt, "s");
+  EXPECT_EQ(save_reply(save, 14, 90, 1.5),
+            R"({"id_slot":1,"filename":"x.bin","n_saved":14,"n_written":90,"timings":{"save_ms":1.5}})");
+  EXPECT_EQ(restore_reply(save, 14, 90, 2.5),
+            R"({"id_slot":1,"filename":"x.bin","n_restored":14,"n_read":90,"timings":{"restore_ms":2.5}})");
+  EXPECT_EQ(erase_reply(save, 3), R"({"id_slot":1,"n_erased":3})");
+}
+
+TEST(SlotAction, FilesStayInTheirDirectory) {
+  for (const char* name :
+       {"../evil.bin", "sub/evil.bin", "..", ".", "", " x", "x ", "a\\\\b", "a\\u0000b", "a\\nb", "c:x"}) {
+    const std::string body = std::string(R"({"filename":")") + name + "\"}";
+    EXPECT_EQ(slot_error("0", "save", body), "Invalid filename") << name;
+    EXPECT_EQ(slot_error("0", "restore", body), "Invalid filename") << name;
+  }
+  EXPECT_EQ(slot_error("0", "save", R"({"filename":")" + std::string(kLongestFileName + 1, 'a') + "\"}"),
+            "Invalid filename");
+  EXPECT_EQ(slot_error("0", "save", R"({"filename":".kept"})"), "");
+}
+
+TEST(SlotAction, Mistakes) {
+  for (const char* id : {"abc", "", "-1", "1x", "2", "99999999999999999999"}) {
+    EXPECT_EQ(slot_error(id, "save", kNamed), "Invalid slot ID") << id;
+  }
+  EXPECT_EQ(slot_error("0", "drop", kNamed), "Invalid action: it is save, restore or erase");
+  EXPECT_EQ(slot_error("0", "save", "{}"), "'filename' is required");
+  EXPECT_NE(slot_error("0", "save", ""), "");
+  EXPECT_NE(slot_error("0", "save", R"({"filename":5})"), "");
+}
+
+TEST(SavedSlot, ComesBackForItsModelOnly) {
+  FingerprintHash model;
+  FingerprintHash other;
+  other.bytes[0] = 1;
+  const std::vector<TokenId> tokens = {3, 1, 2};
+  const std::string file = saved_slot(model, tokens);
+  EXPECT_EQ(read_saved_slot(file, model, 10, 100).value(), tokens);
+  EXPECT_FALSE(read_saved_slot(file, other, 10, 100).ok());
+  EXPECT_FALSE(read_saved_slot(file, model, 3, 100).ok()) << "no such token";
+  EXPECT_FALSE(read_saved_slot(file, model, 10, 3).ok()) << "no room for a reply";
+  for (std::size_t size = 0; size < file.size() - 1; ++size) {
+    EXPECT_FALSE(read_saved_slot(file.substr(0, size), model, 10, 100).ok()) << size;
+  }
+}
+
+TEST(SavedSlotFuzz, AnyFileIsReadOrRefused) {
+  constexpr std::string_view kWords[] = {"kvkeep_slot", "model", "tokens", "filename"};
+  const FingerprintHash model;
+  std::mt19937_64 random(20261123);
+  for (int round = 0; round < 2'000; ++round) {
+    Json file = Json::parse(saved_slot(model, std::vector<TokenId>{1, 2, 3}));
+    for (std::uint64_t edits = random() % 3; edits > 0; --edits) mutate_body(random, kWords, file);
+    const auto tokens = read_saved_slot(file.dump(), model, 10, 100);
+    if (!tokens) continue;
+    for (const TokenId token : *tokens) EXPECT_TRUE(token >= 0 && token < 10);
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::server::api
