@@ -83,7 +83,7 @@ class Decoder(FlagCase):
         refused(400, "'encoding_format'", input="a", encoding_format="hex")
         error = refused(400, "is too large to process", input=["a", words(100)])
         self.assertRegex(error["message"], r"input 1 \(1\d\d tokens\)")
-        self.assertIn("at most 64; start the server with a larger --ubatch-size", error["message"])
+        self.assertIn("at most 64; shorten it, or start the server with a larger --ubatch-size", error["message"])
         refused(400, "at least", input="word " * 200_000)
         refused(400, "at most 2048", input=["a"] * 2049)
         self.assert_refused(501, self.shared.post, RERANK, {"query": "a", "documents": ["b"]}, contains="--rerank")

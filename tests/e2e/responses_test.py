@@ -164,7 +164,7 @@ class Responses(Answers, ServerCase):
         call, _ = self.call({"type": "function", "name": "spawn", "namespace": "agents"})
         self.assertEqual((call["type"], call["namespace"], call["name"]), ("function_call", "agents", "spawn"))
         quote = self.one.post("/tokenize", {"content": '"'})["tokens"][0]
-        call, events = self.call({"type": "custom", "name": "note"}, logit_bias=[[quote, 8]])
+        call, events = self.call({"type": "custom", "name": "note"}, logit_bias=[[quote, 10]])
         self.assertEqual((call["type"], call["name"]), ("custom_tool_call", "note"))
         self.assertEqual([event["input"] for event in events if "input" in event], [call["input"]])
 
