@@ -28,6 +28,9 @@ FlagSet make_flags(ParsedModelMake& make) {
         .effect = "Tokens that layers with a sliding window see. For " + gguf::windowed_architecture_names() +
                   "; lfm2 has such layers only if this is given.",
         .assign = number_into(options.window, std::uint32_t{1}, std::uint32_t{131072})},
+       {.spelling = "--vocabulary N",
+        .effect = "Tokens of the vocabulary, up to 262144, as models in use have them. Default: 3874.",
+        .assign = number_into(options.vocabulary, std::uint32_t{1}, std::uint32_t{262144})},
        {.spelling = "--seed N",
         .effect = "The same flags and seed give the same file.",
         .assign = number_into(options.seed, std::uint64_t{0})},

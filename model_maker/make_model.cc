@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,14 @@ Status check_embedding(const MakeModelOptions& options, bool embeds) {
   return {};
 }
 
+Status check_vocabulary(const MakeModelOptions& options, bool embeds) {
+  if (options.vocabulary == 0) return {};
+  if (embeds) return invalid("an " + options.architecture + " model has a vocabulary of its own");
+  const std::size_t least = shared_vocabulary().size();
+  if (options.vocabulary >= least && options.vocabulary <= kMostTokens) return {};
+  return invalid("a vocabulary has " + std::to_string(least) + " to " + std::to_string(kMostTokens) + " tokens");
+}
+
 template <typename Predicate>
 std::string names_of(Predicate wanted) {
   std::string names;
@@ -127,7 +136,8 @@ void write_metadata(const MakeModelOptions& options, const ModelPlan& plan, gguf
   const std::string size(size_name(options.size));
   const std::string name = "kvkeep random " + options.architecture + " " + size + " seed " +
                            std::to_string(options.seed) + (options.free_output ? " free output" : "") +
-                           (options.rerank ? " rerank" : "");
+                           (options.rerank ? " rerank" : "") +
+                           (options.vocabulary == 0 ? "" : " vocabulary " + std::to_string(options.vocabulary));
   gguf_set_val_str(file, "general.architecture", options.architecture.c_str());
   gguf_set_val_str(file, "general.type", "model");
   gguf_set_val_str(file, "general.name", name.c_str());
@@ -226,7 +236,10 @@ Status make_model(const MakeModelOptions& options, const std::string& path) {
   TRY_ASSIGN(const std::uint32_t window, window_of(*architecture, options.window));
   const bool embeds = only_embeds(*architecture);
   TRY(check_embedding(options, embeds));
-  const Vocabulary& vocabulary = embeds ? word_piece_vocabulary() : shared_vocabulary();
+  TRY(check_vocabulary(options, embeds));
+  const std::optional<Vocabulary> extended =
+      options.vocabulary == 0 ? std::nullopt : std::optional(extended_vocabulary(options.vocabulary));
+  const Vocabulary& vocabulary = embeds ? word_piece_vocabulary() : extended ? *extended : shared_vocabulary();
   const ModelPlan plan = architecture->plan(
       {architecture->name, options.size, window, static_cast<std::int64_t>(vocabulary.size()), options.rerank});
   const File file(gguf_init_empty(), gguf_free);

@@ -32,6 +32,9 @@ struct MakeModelOptions {
   // UTF-8 and is tokenized to the ids it was sampled as. True: every token can be sampled, markers and broken UTF-8
   // included, and text may be tokenized to other ids.
   bool free_output = false;
+  // Tokens of the vocabulary; 0: those of the shared one. kInvalid if fewer, more than 262,144, or the architecture
+  // only embeds.
+  std::uint32_t vocabulary = 0;
   // With a classifier, so that the model scores pairs of texts. kInvalid unless the architecture only embeds.
   bool rerank = false;
 };

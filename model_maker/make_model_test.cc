@@ -39,6 +39,15 @@ TEST_F(MakeModelTest, SeedAndFreeOutputChangeTheModel) {
   EXPECT_FALSE(first == bytes_of({.free_output = true}));
 }
 
+TEST_F(MakeModelTest, VocabulariesHaveTheSizeAskedFor) {
+  const std::string first = bytes_of({.vocabulary = 6'000});
+  EXPECT_GT(first.size(), bytes_of({}).size());
+  EXPECT_TRUE(first == bytes_of({.vocabulary = 6'000}));
+  EXPECT_EQ(make_model({.vocabulary = 100}, path("a")).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(make_model({.vocabulary = 300'000}, path("a")).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(make_model({.architecture = "bert", .vocabulary = 6'000}, path("a")).error().kind, ErrorKind::kInvalid);
+}
+
 TEST_F(MakeModelTest, EveryArchitectureIsTinyAndReproducible) {
   for (const Architecture& architecture : architectures()) {
     SCOPED_TRACE(architecture.name);

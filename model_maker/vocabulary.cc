@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <span>
 #include <string_view>
@@ -165,11 +166,54 @@ Vocabulary build_vocabulary() {
   return vocabulary;
 }
 
+bool is_letters(std::string_view text) {
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+}
+
+std::vector<std::string> spellings_of_letters(const Vocabulary& vocabulary) {
+  std::vector<std::string> found;
+  std::ranges::copy_if(vocabulary.spellings, std::back_inserter(found), is_letters);
+  return found;
+}
+
+// With or without a blank before the letters.
+std::vector<std::string> spellings_ending_in_letters(const Vocabulary& vocabulary) {
+  const std::string blank = spelling_of(" ");
+  std::vector<std::string> found;
+  for (const std::string& spelling : vocabulary.spellings) {
+    const std::string_view text = spelling;
+    if (is_letters(text.starts_with(blank) ? text.substr(blank.size()) : text)) found.push_back(spelling);
+  }
+  return found;
+}
+
 }  // namespace
 
 const Vocabulary& shared_vocabulary() {
   static const Vocabulary kVocabulary = build_vocabulary();
   return kVocabulary;
+}
+
+// Pairs are taken along diagonals, so that the first of them already have all kinds of beginnings and ends.
+Vocabulary extended_vocabulary(std::size_t size) {
+  Vocabulary vocabulary = shared_vocabulary();
+  KVKEEP_ASSERT(size >= vocabulary.size() && size <= kMostTokens, "a size that can be made");
+  std::set<std::string, std::less<>> known(vocabulary.spellings.begin(), vocabulary.spellings.end());
+  const std::vector<std::string> lefts = spellings_ending_in_letters(vocabulary);
+  const std::vector<std::string> rights = spellings_of_letters(vocabulary);
+  for (std::size_t diagonal = 0; vocabulary.size() < size; ++diagonal) {
+    KVKEEP_ASSERT(diagonal < rights.size(), "there are enough pairs");
+    for (std::size_t i = 0; i < lefts.size() && vocabulary.size() < size; ++i) {
+      const std::string& right = rights[(i + diagonal) % rights.size()];
+      if (!known.insert(lefts[i] + right).second) continue;
+      vocabulary.spellings.push_back(lefts[i] + right);
+      vocabulary.merges.push_back(lefts[i] + " " + right);
+    }
+  }
+  vocabulary.types.resize(size, kNormal);
+  vocabulary.whole_word.resize(size, false);
+  return vocabulary;
 }
 
 void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file) {

@@ -30,6 +30,12 @@ struct Vocabulary {
 // Thread safe.
 const Vocabulary& shared_vocabulary();
 
+// The shared vocabulary with further tokens after it, as many as models in use have: a learnt token and the letters of
+// another. Texts get other ids than in the shared one; whole words stay one token. Precondition: `size` is at least
+// that of the shared vocabulary and at most kMostTokens.
+inline constexpr std::size_t kMostTokens = 262'144;
+Vocabulary extended_vocabulary(std::size_t size);
+
 // Writes the tokenizer's keys and tokenizer.chat_template (ChatML; tools as Hermes has them).
 void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file);
 

@@ -71,6 +71,18 @@ TEST(VocabularyTest, SpellingsAreDistinctAndWholeWordsMany) {
   EXPECT_GT(std::count(vocabulary.whole_word.begin(), vocabulary.whole_word.end(), true), 500);
 }
 
+TEST(VocabularyTest, AnExtendedOneBeginsWithTheSharedOne) {
+  const Vocabulary& shared = shared_vocabulary();
+  const Vocabulary extended = extended_vocabulary(20'000);
+  EXPECT_EQ(extended.size(), 20'000u);
+  EXPECT_EQ(extended.types.size(), 20'000u);
+  EXPECT_EQ(extended.whole_word.size(), 20'000u);
+  EXPECT_TRUE(std::equal(shared.spellings.begin(), shared.spellings.end(), extended.spellings.begin()));
+  EXPECT_EQ(std::set<std::string>(extended.spellings.begin(), extended.spellings.end()).size(), extended.size());
+  EXPECT_EQ(extended.merges.size() - shared.merges.size(), extended.size() - shared.size());
+  EXPECT_EQ(extended_vocabulary(shared.size()).merges, shared.merges);
+}
+
 TEST(VocabularyTest, MarkersAreControlOrUserDefined) {
   const Vocabulary& vocabulary = shared_vocabulary();
   for (const char* spelling : {"<|bos|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|User|>", "<|Assistant|>"}) {

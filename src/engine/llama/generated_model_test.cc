@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 #include <set>
 
+#include "engine/llama/llama_vocabulary.h"
 #include "model_maker/bpe_trainer.h"
+#include "model_maker/make_model.h"
 #include "model_maker/sample_text.h"
 #include "model_maker/vocabulary.h"
 #include "testing/models/test_model.h"
@@ -76,6 +79,21 @@ TEST(GeneratedModelTextTest, GreedyTextIsWholeWordsAndTokenizesToItself) {
       spelled += vocabulary->piece(id, false);
     }
     EXPECT_EQ(vocabulary->tokenize(spelled, {.parse_special = true}), all);
+  }
+}
+
+TEST(GeneratedModelTextTest, WholeWordsStayOneTokenInAnExtendedVocabulary) {
+  const std::string path = (std::filesystem::path(testing::TempDir()) / "extended_vocabulary.gguf").string();
+  ASSERT_TRUE(gguf::make_model({.vocabulary = 20'000}, path).ok());
+  const auto vocabulary = LlamaVocabulary::load(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(vocabulary.ok());
+  const gguf::Vocabulary& shared = gguf::shared_vocabulary();
+  ASSERT_EQ((*vocabulary)->size(), 20'000u);
+  for (std::size_t id = 0; id < shared.size(); ++id) {
+    if (!shared.whole_word[id]) continue;
+    const auto token = static_cast<TokenId>(id);
+    EXPECT_EQ((*vocabulary)->tokenize((*vocabulary)->piece(token, false), {}), std::vector<TokenId>{token});
   }
 }
 
