@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -110,24 +111,31 @@ class Player {
     request.label = label_;
     TRY_ASSIGN(const std::vector<TokenId> prompt, client_.chat_ids(messages));
     const std::uint64_t decoded_before = decoded_ids();
-    const Exchange exchange = client_.chat(messages, workload_.reply_tokens);
+    Exchange exchange = client_.chat(messages, workload_.reply_tokens, {}, workload_.choices);
     if (!exchange.answered()) return give_up(request, exchange);
     const std::uint64_t decoded = decoded_ids() - decoded_before;
     decoded_in_requests_ += decoded;
-    const ReplyFacts& facts = exchange.facts;
+    const ReplyFacts& facts = claims_of_all_choices(exchange.facts);
     TRY_ASSIGN(const std::vector<TokenId> sampled, client_.tokenize(facts.text));
 
     describe(request, exchange);
     if (exchange.total_ms() > 0) played_.own_costs.push_back(exchange.own_cpu_ms / exchange.total_ms());
     request.prompt_tokens = prompt.size();
     request.ideal_tokens = prefixes_.never_decoded(prompt);
-    request.reply_tokens = facts.reply_tokens.value_or(sampled.size());
+    request.reply_tokens = facts.reply_tokens.value_or(sampled.size() * workload_.choices);
     count(request, decoded);
     check_claims(request, facts, sampled.size());
     remember(prompt, sampled);
     played_.figures.requests.push_back(std::move(request));
     options_.on_request(played_.figures.requests.size());
     return facts.text;
+  }
+
+  // Timings are those of one choice, usage is that of all.
+  const ReplyFacts& claims_of_all_choices(ReplyFacts& facts) const {
+    if (workload_.choices > 1 && facts.prompt_tokens && facts.cached_tokens)
+      facts.prefilled_tokens = *facts.prompt_tokens - std::min(*facts.prompt_tokens, *facts.cached_tokens);
+    return facts;
   }
 
   // A request without an answer is in the figures, too, and ends the run.
@@ -153,7 +161,9 @@ class Player {
 
   void count(RequestFigures& request, std::uint64_t decoded) {
     CountedBy& counted_by = played_.figures.counted_by;
-    const std::uint64_t fed_back = request.reply_tokens == 0 ? 0 : request.reply_tokens - 1;
+    // The last token of each choice is not fed back.
+    const std::uint64_t fed_back =
+        request.reply_tokens - std::min<std::uint64_t>(request.reply_tokens, workload_.choices);
     if (counted_by == CountedBy::kEngine && !server_.process->is_counted()) {
       counted_by = CountedBy::kReply;
       if (options_.must_be_counted) {
@@ -191,7 +201,9 @@ class Player {
             request.prompt_tokens);
     }
     check("prefilled tokens", facts.prefilled_tokens, "the engine saw", request.prefilled_tokens);
-    if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, "its text has", sampled);
+    if (options_.text_is_exact) {
+      check("completion_tokens", facts.reply_tokens, "its text has", sampled * workload_.choices);
+    }
   }
 
   // Checks facts that no single request shows: work between requests, and state from before the first.

@@ -92,8 +92,10 @@ Exchange ServerClient::send(const RecordedRequest& request, const Json& body) {
   return sent;
 }
 
-Exchange ServerClient::chat(const Json& messages, std::uint32_t reply_tokens, const std::function<void()>& on_first) {
-  const Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", reply_tokens}};
+Exchange ServerClient::chat(const Json& messages, std::uint32_t reply_tokens, const std::function<void()>& on_first,
+                            std::uint32_t choices) {
+  Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", reply_tokens}};
+  if (choices > 1) body["n"] = choices;
   return exchange(Dialect::kOpenAiChat,
                   {.path = "/v1/chat/completions",
                    .headers = own_headers(),

@@ -59,9 +59,10 @@ class ServerClient {
 
   // Sends the request with `body`, adapted. Fills all fields of the exchange.
   Exchange send(const RecordedRequest& request, const nlohmann::ordered_json& body);
-  // A greedy, streamed chat. `on_first` is called when the first token came.
+  // A greedy, streamed chat. `on_first` is called when the first token came. The exchange has the text of the first of
+  // several choices, and the reply tokens of all.
   Exchange chat(const nlohmann::ordered_json& messages, std::uint32_t reply_tokens,
-                const std::function<void()>& on_first = {});
+                const std::function<void()>& on_first = {}, std::uint32_t choices = 1);
 
   // Returns the status of GET /health. Also kIo if nothing answers within that time.
   Result<int> health(int silence_ms = kProbeMs);

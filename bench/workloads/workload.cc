@@ -22,6 +22,7 @@ constexpr std::size_t kMaxSteps = 100'000;
 constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::uint32_t kMaxTokens = 10'000'000;
 constexpr std::uint32_t kMaxTurns = kMaxSteps;
+constexpr std::uint32_t kMaxChoices = 64;
 constexpr double kMaxWaitSeconds = 3600;
 constexpr double kMaxRatio = 100;
 
@@ -126,6 +127,7 @@ class Reader {
   Status read_quote(Arguments arguments);
   Status read_kill(Arguments arguments);
   Status read_point_bound(Arguments arguments);
+  Status read_choices(Arguments arguments);
 
   Status add(Step step);
   // Reserves a name for a conversation with this many turns.
@@ -154,6 +156,7 @@ std::span<const Reader::Statement> Reader::statements() {
       {"quote", {"NEW", "SYSTEM", "CONVERSATION", "N"}, &Reader::read_quote},
       {"kill", {"SECONDS"}, &Reader::read_kill},
       {"point-bound", {"RATIO"}, &Reader::read_point_bound},
+      {"choices", {"N"}, &Reader::read_choices},
   };
   return all;
 }
@@ -232,6 +235,12 @@ Status Reader::read_kill(Arguments arguments) {
 Status Reader::read_point_bound(Arguments arguments) {
   if (workload_.point_bound) return invalid("given for the second time");
   TRY_ASSIGN(workload_.point_bound, decimal_of(arguments[0], "ratio", 1, kMaxRatio));
+  return {};
+}
+
+Status Reader::read_choices(Arguments arguments) {
+  if (workload_.choices != 1) return invalid("given for the second time");
+  TRY_ASSIGN(workload_.choices, number_of(arguments[0], kMaxChoices));
   return {};
 }
 

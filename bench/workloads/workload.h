@@ -6,6 +6,7 @@
 //   context N                        -c of the server
 //   small-context N                  -c that holds any one session, but not all
 //   reply N                          tokens of each reply (greedy)
+//   choices N                        optional: replies to each request, 1 to 64; the first joins the conversation
 //   point-bound RATIO                optional: most of what may be prefilled / new, for models restored at points
 //   system NAME N                    a system prompt of N tokens
 //   open CONVERSATION SYSTEM         a conversation that begins with that system prompt
@@ -70,6 +71,7 @@ struct Workload {
   std::uint32_t context_tokens = 0;
   std::uint32_t small_context_tokens = 0;
   std::uint32_t reply_tokens = 0;
+  std::uint32_t choices = 1;
   std::optional<double> point_bound = {};  // replaces the usual one for models restored only at points
   std::vector<Step> steps;
 

@@ -42,6 +42,15 @@ TEST(Workload, EveryStatement) {
                                            Step(KillServer{0.5}), Step(Turn{"b", 10'000'000})));
   EXPECT_EQ(workload->requests(), 3u);
   EXPECT_EQ(workload->kills(), 1u);
+  EXPECT_EQ(workload->choices, 1u);
+}
+
+TEST(Workload, RequestsMayHaveSeveralChoices) {
+  const Result<Workload> workload = parse_workload("some", kBegun + "choices 8\n");
+  ASSERT_TRUE(workload.ok()) << workload.error().message;
+  EXPECT_EQ(workload->choices, 8u);
+  EXPECT_EQ(error_of(kBegun + "choices 8\nchoices 8\n"), "some:10: given for the second time");
+  EXPECT_EQ(error_of(kBegun + "choices 65\n"), "some:9: '65' is not a whole number from 1 to 64");
 }
 
 TEST(Workload, LineEndsOfEitherKindAndTitlesInUtf8) {
@@ -208,17 +217,18 @@ TEST(BuiltinWorkloads, AreAllUnderstood) {
   EXPECT_EQ(builtin_workloads().size(), builtin_texts().size());
 }
 
-TEST(BuiltinWorkloads, AreTheEightAndInOrder) {
-  const char* const kNames[] = {"1-growing",  "2-growing-kill",  "3-sessions",     "4-branch",
-                                "5-requests", "6-side-requests", "7-over-context", "8-kills"};
-  const std::size_t kRequests[] = {12, 12, 30, 15, 30, 15, 16, 12};
-  const std::size_t kKills[] = {0, 1, 0, 0, 0, 0, 0, 3};
-  ASSERT_GE(builtin_workloads().size(), 8u);
-  for (std::size_t i = 0; i < 8; ++i) {
+TEST(BuiltinWorkloads, AreTheNineAndInOrder) {
+  const char* const kNames[] = {"1-growing",       "2-growing-kill", "3-sessions", "4-branch", "5-requests",
+                                "6-side-requests", "7-over-context", "8-kills",    "9-choices"};
+  const std::size_t kRequests[] = {12, 12, 30, 15, 30, 15, 16, 12, 3};
+  const std::size_t kKills[] = {0, 1, 0, 0, 0, 0, 0, 3, 0};
+  ASSERT_GE(builtin_workloads().size(), 9u);
+  for (std::size_t i = 0; i < 9; ++i) {
     const Workload& workload = builtin_workloads()[i];
     EXPECT_EQ(workload.name, kNames[i]);
     EXPECT_EQ(workload.requests(), kRequests[i]) << workload.name;
     EXPECT_EQ(workload.kills(), kKills[i]) << workload.name;
+    EXPECT_EQ(workload.choices, i == 8 ? 8u : 1u) << workload.name;
   }
   EXPECT_EQ(builtin_workloads()[0].title, "12 growing turns");
   EXPECT_EQ(builtin_workloads()[0].steps.size(), 14u);
