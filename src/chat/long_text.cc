@@ -76,17 +76,18 @@ Result<std::vector<TokenId>> LongText::tokenize(std::string_view text, TokenizeO
   const auto ids_of = [&](std::string_view part) -> Result<std::vector<TokenId>> {
     return vocabulary_.tokenize(part, {.add_special = false, .parse_special = options.parse_special});
   };
-  TRY_ASSIGN(std::vector<TokenId> ids, in_parts(text, ids_of, stop));
+  TRY_ASSIGN(std::vector<TokenId> ids, in_parts(text, ids_of, stop, part_bytes_));
   if (opens) ids.insert(ids.begin(), frame.front());
   ids.insert(ids.end(), frame.begin() + (opens ? 1 : 0), frame.end());
   return ids;
 }
 
-Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop) const {
+Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop,
+                                                std::size_t part_bytes) const {
   std::vector<TokenId> ids;
   for (std::size_t begin = 0; begin < text.size();) {
     if (stop()) return Error{ErrorKind::kAborted, "the client no longer waits for the tokens"};
-    const std::size_t end = next_cut(text, begin);
+    const std::size_t end = next_cut(text, begin, part_bytes);
     if (end - begin > kLongestRunBytes) {
       return invalid("the text from byte " + std::to_string(begin) + " on has no end of a word or number: at most " +
                      std::to_string(kLongestRunBytes) +
@@ -94,7 +95,10 @@ Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const Par
     }
     // A part is tokenized with the character before it: some vocabularies put a space before the beginning of a text.
     const std::size_t before = begin == 0 ? 0 : character_before(text, begin).bytes;
-    TRY_ASSIGN(const std::vector<TokenId> known, ids_of(text.substr(begin - before, before)));
+    std::vector<TokenId> known;
+    if (before > 0) {
+      TRY_ASSIGN(known, ids_of(text.substr(begin - before, before)));
+    }
     TRY_ASSIGN(const std::vector<TokenId> more, ids_of(text.substr(begin - before, before + end - begin)));
     ids.insert(ids.end(), more.begin() + static_cast<std::ptrdiff_t>(known.size()), more.end());
     begin = end;
@@ -103,9 +107,9 @@ Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const Par
 }
 
 // Returns the end of the part that begins there: a place to cut, the end, or one byte after the longest run.
-std::size_t LongText::next_cut(std::string_view text, std::size_t begin) const {
+std::size_t LongText::next_cut(std::string_view text, std::size_t begin, std::size_t part_bytes) const {
   const std::size_t last = std::min(text.size(), begin + kLongestRunBytes + 1);
-  std::size_t at = std::min(last, begin + part_bytes_);
+  std::size_t at = std::min(last, begin + part_bytes);
   while (at < last && !is_cut(text, at)) ++at;
   return at;
 }

@@ -42,15 +42,18 @@ class LongText {
   // As vocabulary.tokenize(text, options). `stop` is asked before each part: kAborted once it returns true. kInvalid
   // for a run that is longer than kLongestRunBytes.
   Result<std::vector<TokenId>> tokenize(std::string_view text, TokenizeOptions options, const Stop& stop) const;
-  // The same for a caller that tokenizes otherwise: joins the ids that `ids_of` returns for the parts. Its errors, too.
-  Result<std::vector<TokenId>> in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop) const;
+  // The same for a caller that tokenizes otherwise: joins the ids that `ids_of` returns for the parts, which are at
+  // most some bytes longer than `part_bytes` where the text can be cut. Its errors, too. Cuts depend only on the text
+  // before them: a text that goes on has the same parts, but for the last one.
+  Result<std::vector<TokenId>> in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop,
+                                        std::size_t part_bytes) const;
 
  private:
   static constexpr std::size_t kSeparators = 40;
 
   // Marks what the token holds: no cut may split it.
   void forbid_cuts_in(std::string_view piece);
-  std::size_t next_cut(std::string_view text, std::size_t begin) const;
+  std::size_t next_cut(std::string_view text, std::size_t begin, std::size_t part_bytes) const;
   bool is_cut(std::string_view text, std::size_t at) const;
 
   const Vocabulary& vocabulary_;

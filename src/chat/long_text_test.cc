@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <string>
 
 #include "base/test_seed.h"
 #include "chat/fake_vocabulary_test.h"
@@ -56,9 +58,32 @@ TEST(LongText, PartsOfPlainTextGiveItsIds) {
   const LongText tokenizer(vocabulary);
   const auto plain = [&](std::string_view part) { return tokenize_plain(vocabulary, markers, part); };
   const std::string text = random_text(random, 3 * kPartBytes);
-  const auto ids = tokenizer.in_parts(text, plain, kNever);
-  ASSERT_TRUE(ids.ok()) << ids.error().message;
-  EXPECT_EQ(*ids, plain(text).value());
+  for (const std::size_t part_bytes : {std::size_t{1} << 10, kPartBytes}) {
+    const auto ids = tokenizer.in_parts(text, plain, kNever, part_bytes);
+    ASSERT_TRUE(ids.ok()) << ids.error().message;
+    EXPECT_EQ(*ids, plain(text).value());
+  }
+}
+
+TEST(LongText, ATextThatGoesOnHasTheSamePartsButForTheLast) {
+  const FakeVocabulary vocabulary;
+  const LongText tokenizer(vocabulary);
+  std::string text;
+  while (text.size() < 10'000) text += "some words, ";
+  const auto parts_of = [&](const std::string& whole) {
+    std::vector<std::string> parts;
+    const auto ids_of = [&](std::string_view part) -> Result<std::vector<TokenId>> {
+      parts.emplace_back(part);
+      return vocabulary.tokenize(part, {});
+    };
+    EXPECT_TRUE(tokenizer.in_parts(whole, ids_of, kNever, 1000).ok());
+    return parts;
+  };
+  std::vector<std::string> shorter = parts_of(text);
+  const std::vector<std::string> longer = parts_of(text + " and more of them");
+  EXPECT_GT(shorter.size(), 8U);
+  shorter.pop_back();
+  EXPECT_TRUE(std::equal(shorter.begin(), shorter.end(), longer.begin()));
 }
 
 TEST(LongText, IsEndedBetweenParts) {

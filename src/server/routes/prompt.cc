@@ -150,16 +150,18 @@ Result<Prompt> of_fill(const Service& service, const api::FillIn& fill, const As
 
 // Looking up a shorter text costs as much as tokenizing it.
 constexpr std::size_t kLeastRemembered = 64;
+// Longer texts are remembered in parts: a conversation whose template marks turns by words is one text that grows.
+constexpr std::size_t kPartRemembered = 1 << 10;
 
 Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_view text, const Asking& asking) {
-  const auto plain = [&](std::string_view part) {
-    return chat::tokenize_plain(*service.vocabulary, *service.markers, part);
+  const auto ids_of = [&](std::string_view part) -> Result<std::vector<TokenId>> {
+    if (part.size() < kLeastRemembered) return chat::tokenize_plain(*service.vocabulary, *service.markers, part);
+    if (const PieceMemo::Ids known = service.piece_memo->find(part, asking.tenant)) return *known;
+    TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_plain(*service.vocabulary, *service.markers, part));
+    service.piece_memo->remember(part, ids, asking.tenant);
+    return ids;
   };
-  if (text.size() < kLeastRemembered) return plain(text);
-  if (const PieceMemo::Ids known = service.piece_memo->find(text, asking.tenant)) return *known;
-  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->in_parts(text, plain, asking.gone));
-  service.piece_memo->remember(text, ids, asking.tenant);
-  return ids;
+  return service.long_text->in_parts(text, ids_of, asking.gone, kPartRemembered);
 }
 
 Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Asking& asking) {

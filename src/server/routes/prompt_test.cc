@@ -164,5 +164,18 @@ TEST_F(PromptTest, OnlyNewTextsOfAGrownConversationAreTokenized) {
   EXPECT_GT(second.ids.size(), first.ids.size());
 }
 
+// As in a template that marks turns by words: there is one text for the whole conversation.
+TEST_F(PromptTest, OnlyTheEndOfAGrownTextIsTokenized) {
+  service_.context_tokens = 100'000;
+  std::string text;
+  while (text.size() < 20'000) text += "some words, ";
+  read(message(text));
+  vocabulary_->bytes = 0;
+  const Prompt second = read(message(text + "and a few more of them"));
+  EXPECT_LT(vocabulary_->bytes, 2'500U);
+  service_.piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
+  EXPECT_EQ(read(message(text + "and a few more of them")).ids, second.ids);
+}
+
 }  // namespace
 }  // namespace kvkeep::server

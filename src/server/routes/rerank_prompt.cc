@@ -47,7 +47,8 @@ Result<std::vector<TokenId>> RerankPrompt::ids(std::string_view query, std::stri
 Result<std::vector<TokenId>> RerankPrompt::plain(std::string_view text, const std::function<bool()>& gone) const {
   if (text.empty()) return std::vector<TokenId>{};
   return long_text_.in_parts(
-      text, [this](std::string_view part) { return chat::tokenize_plain(vocabulary_, markers_, part); }, gone);
+      text, [this](std::string_view part) { return chat::tokenize_plain(vocabulary_, markers_, part); }, gone,
+      chat::kPartBytes);
 }
 
 Result<std::vector<TokenId>> RerankPrompt::rendered(std::string_view query, std::string_view document,
