@@ -28,7 +28,12 @@ struct Run {
     std::fputs(print.text.c_str(), stdout);
     return 0;
   }
-  Result<int> operator()(const cli::ServeOptions& options) const { return success_after(cli::run_serve(options)); }
+  Result<int> operator()(const cli::ServeOptions& options) const {
+    const kvkeep::Status served = cli::run_serve(options);
+    if (served || served.error().kind != kvkeep::ErrorKind::kAborted) return success_after(served);
+    std::fprintf(stderr, "kvkeep: %s\n", served.error().message.c_str());
+    return 0;  // a signal that comes while the model is loaded is obeyed like a later one
+  }
   Result<int> operator()(const cli::ParsedModelMake& make) const { return success_after(cli::run_model_make(make)); }
   Result<int> operator()(const cli::BenchCommandOptions& options) const { return cli::run_bench(options); }
   Result<int> operator()(const cli::CacheCommandOptions& options) const { return cli::run_cache(options); }

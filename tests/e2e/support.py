@@ -19,7 +19,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testing", "e2e"))
 
-from kvkeep_process import HttpError, ServerProcess, reply_text  # noqa: E402, F401
+from kvkeep_process import HttpError, ServerProcess, free_port, reply_text  # noqa: E402, F401
 
 PROGRAM = os.environ["KVKEEP_PROGRAM"]
 COUNT_SHIM = os.environ["KVKEEP_COUNT_SHIM"]

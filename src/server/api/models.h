@@ -1,6 +1,7 @@
 #pragma once
 
-// GET /v1/models and GET /health. One list object serves OpenAI's and Anthropic's clients: each reads its own fields.
+// GET /v1/models and GET /health. One list object serves OpenAI's and Anthropic's clients, and launchers that know
+// Ollama's `models`: each reads its own fields.
 
 #include <cstdint>
 #include <string>
