@@ -3,8 +3,8 @@
 
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
-DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json,
-inspect.json) and of prompt_bench (prompt.json).
+DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, peer.json (peer_costs.py; missing without a peer), and Google Benchmark's output of rooms (store.json,
+cache.json, inspect.json) and of prompt_bench (prompt.json).
 """
 
 import json
@@ -229,6 +229,33 @@ def parts_by_class(reports):
     return side_by_side, table(["", "measured", "goal"], own)
 
 
+def peer_costs(parts):
+    """One row per comparison; a figure of kvkeep only is a row of its own."""
+    medians = {part["name"]: f"{measured(part['median'])} {part['unit']}" for part in parts}
+    rows = []
+    for part in parts:
+        name, _, side = part["name"].rpartition(": ")
+        if not part["goal"]:
+            continue
+        verdict = " (**missed**)" if part["holds"] is False else " (not measurable)" if part["unmeasurable"] else ""
+        spread = f"{measured(part['median'])} ({measured(part['low_quartile'])} to {measured(part['high_quartile'])})"
+        is_ratio = part["unit"] == "ratio"
+        rows.append([plain(name), medians[f"{name}: kvkeep"] if is_ratio else f"{spread} {part['unit']}",
+                     medians.get(f"{name}: llama-server", "") if is_ratio else "", spread if is_ratio else "",
+                     part["goal"].replace("1.05263", "1.053") + verdict])
+    return table(["processor time", "kvkeep", "llama-server", "ratio (quartiles)", "goal"], rows)
+
+
+def peer_section(parts):
+    return f"""## Requests and held replies next to llama-server
+
+Processor time; both servers run at once and are asked in turn ([how it is measured](bench.md#next-to-a-peer-processor-time)):
+`bench/peer_costs.py build/kvkeep llama-server`. Quartiles of {parts[0]['samples']} pairs.
+
+{peer_costs(parts)}
+"""
+
+
 def load(directory, name):
     return json.loads((directory / name).read_text())
 
@@ -242,6 +269,7 @@ def main():
             *verify_rows(Figures(load(directory, "inspect.json")))]
     reports = {name: load(directory, f"{name}.json") for name in MODELS}
     side_by_side, own = parts_by_class(reports)
+    peer = peer_section(load(directory, "peer.json")) + "\n" if (directory / "peer.json").exists() else ""
     llama, compiler = reports["llama"], (directory / "compiler.txt").read_text().strip()
     print(f"""{INTRODUCTION}
 {chr(10).join(setting(llama, compiler))}
@@ -282,7 +310,7 @@ Rendering the template, tokenizing its text and putting {load(directory, "prompt
 
 {table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
-## Disk
+{peer}## Disk
 
 Directories of 10,000 and 100,000 segment files (5M and 51M tokens), opened until prompts can be matched; and single files.
 
