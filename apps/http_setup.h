@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "named_files.h"
+#include "os/process.h"
 #include "serve_options.h"
 #include "server/http/http_server.h"
 
@@ -28,5 +29,10 @@ struct Reach {
 // "0.0.0.0" and "::" mean every interface and are no addresses to connect to: `own_addresses` (os/network.h) are what
 // other machines use; with "::" those of IPv4 too. Pure.
 Reach reach_of(const std::vector<server::ListeningPlace>& places, const std::vector<std::string>& own_addresses);
+
+// Google's Vertex AI starts a container with variables instead of flags, and asks it at the paths that they name.
+// With AIP_MODE=PREDICTION the server listens at AIP_HTTP_PORT, and serves AIP_PREDICT_ROUTE (/predict) and
+// AIP_HEALTH_ROUTE. Without that value nothing changes.
+Status obey_vertex(const os::Environment& environment, ServeOptions& options);
 
 }  // namespace kvkeep::cli

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "flag_values.h"
-#include "vertex.h"
+#include "http_setup.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -48,9 +48,9 @@ void check_embeddings(const std::string& body) {
   KVKEEP_ASSERT(json.is_object() && json["data"].size() == inputs.size(), "a vector for each input");
   for (const Json& one : json["data"]) {
     const Json& vector = one["embedding"];
-    KVKEEP_ASSERT(request->base64 ? vector.get_ref<const std::string&>().size() == (size * 4 + 2) / 3 * 4
-                                  : vector.size() == size,
-                  "all of its values");
+    KVKEEP_ASSERT(
+        request->base64 ? vector.get_ref<const std::string&>().size() == (size * 4 + 2) / 3 * 4 : vector.size() == size,
+        "all of its values");
   }
 }
 
