@@ -83,6 +83,10 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
       {.spelling = "--restore auto|always",
        .effect = "auto prefills instead of restoring if loading would take longer; always restores.",
        .assign = choice_into(options.restore, {{"auto", RestoreMode::kAuto}, {"always", RestoreMode::kAlways}})},
+      {.spelling = "--prefill-slice-ms N",
+       .effect = "About how long a slice of prefill may take while others decode, prefill or wait; 0: as long as the "
+                 "batch allows.",
+       .assign = number_into(options.slice_ms, 0.0, 600'000.0)},
       {.spelling = "--cache-prompt, --no-cache-prompt",
        .environment = "LLAMA_ARG_CACHE_PROMPT",
        .effect = "Use the cache for requests that do not say; off: such requests neither read nor write it.",

@@ -96,6 +96,7 @@ struct ServeOptions {
   TierOptions tiers;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
+  double slice_ms = 150;      // --prefill-slice-ms
   bool match_text = true;     // --match text; else equal ids only
   std::string salt_file;      // its text sets this server's state apart; empty: none
   bool salt_by_key = false;   // only requests with the same API key share state

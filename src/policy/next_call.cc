@@ -1,6 +1,8 @@
 #include "policy/next_call.h"
 
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 namespace kvkeep::policy {
 
@@ -10,31 +12,95 @@ using Phase = ScheduledRequest::Phase;
 
 bool is_in(const ScheduledRequest& request, Phase phase) { return request.phase == phase; }
 
+// Admitted requests of the session.
+std::size_t running_of(const ScheduleView& view, std::uint64_t session) {
+  if (session == kNoSession) return 0;
+  return static_cast<std::size_t>(std::ranges::count(view.admitted, session, &ScheduledRequest::session));
+}
+
+// ---- starts ----
+
+bool before_in_queue(const ScheduleView& view, const QueuedRequest& a, const QueuedRequest& b) {
+  const bool a_is_due = a.overtaken >= kMostOvertaken;
+  const bool b_is_due = b.overtaken >= kMostOvertaken;
+  if (a_is_due != b_is_due) return a_is_due;
+  if (a_is_due) return a.number < b.number;
+  const auto rank = [&view](const QueuedRequest& request) {
+    const bool again = request.session != kNoSession && request.session == view.served_last;
+    return std::tuple(request.priority, running_of(view, request.session), again, std::bit_width(request.work),
+                      request.number);
+  };
+  return rank(a) < rank(b);
+}
+
+// Where there is a place for each, the first that came starts first: who prefills first is decided later.
+std::optional<std::size_t> first_of_queue(const ScheduleView& view) {
+  const auto ready = std::ranges::count(view.queued, false, &QueuedRequest::awaits);
+  const bool places_for_all = static_cast<std::size_t>(ready) <= view.most_admitted - view.admitted.size();
+  const auto before = [&](const QueuedRequest& a, const QueuedRequest& b) {
+    return places_for_all ? a.number < b.number : before_in_queue(view, a, b);
+  };
+  const QueuedRequest* first = nullptr;
+  for (const QueuedRequest& request : view.queued) {
+    if (!request.awaits && (first == nullptr || before(request, *first))) first = &request;
+  }
+  if (first == nullptr) return std::nullopt;
+  return static_cast<std::size_t>(first - view.queued.data());
+}
+
+// ---- slices ----
+
+// Returns true if somebody would wait for the end of a long slice.
+bool is_watched(const ScheduleView& view, const ScheduledRequest& request) {
+  const auto watches = [&request](const ScheduledRequest& other) {
+    return &other != &request && !is_in(other, Phase::kWaiting);
+  };
+  return std::ranges::any_of(view.admitted, watches) ||
+         std::ranges::any_of(view.queued, [](const QueuedRequest& queued) { return !queued.awaits; });
+}
+
 std::size_t slice_limit(const ScheduleView& view, const ScheduledRequest& request) {
-  const auto decodes = [](const ScheduledRequest& other) { return is_in(other, Phase::kDecode); };
   const CallLimits& limits = view.limits;
-  std::size_t limit = limits.batch_tokens;
-  if (std::ranges::any_of(view.admitted, decodes)) limit = std::min(limit, limits.busy_slice_tokens);
-  if (request.ahead) limit = std::min(limit, limits.ahead_slice_tokens);
-  const bool windowed = limits.window_slice_tokens > 0 && request.captured_by_window;
-  if (windowed) limit = std::min(limit, limits.window_slice_tokens);
-  if (request.next_cut) limit = std::min(limit, request.next_cut->value() - request.held);
-  return limit;
+  const std::size_t by_time = is_watched(view, request) ? limits.shared_slice_tokens : limits.own_slice_tokens;
+  const std::size_t limit = std::min(limits.batch_tokens, by_time);
+  return request.ahead ? std::min(limit, limits.ahead_slice_tokens) : limit;
+}
+
+std::size_t slice_tokens(const ScheduleView& view, const ScheduledRequest& request) {
+  const Position prompt_end = Position{} + request.tokens;
+  const std::size_t end = std::min(prompt_end, request.next_cut.value_or(prompt_end)).value();
+  const std::size_t left = end - request.held;
+  const std::size_t limit = slice_limit(view, request);
+  if (left <= limit) return left;
+  const std::size_t tile = view.limits.tile_tokens;
+  const std::size_t less = (tile - (left - limit) % tile) % tile;  // so that whole tiles are left
+  return less < limit ? limit - less : limit;
+}
+
+// One session's many requests shall not all go before another's only one.
+std::size_t weighed_work(const ScheduleView& view, const ScheduledRequest& request) {
+  return (request.tokens - request.held) * std::max<std::size_t>(1, running_of(view, request.session));
+}
+
+bool before_in_prefill(const ScheduleView& view, const ScheduledRequest& a, const ScheduledRequest& b) {
+  const std::uint32_t a_is_due = a.passed >= kMostPassed ? a.passed : 0;
+  const std::uint32_t b_is_due = b.passed >= kMostPassed ? b.passed : 0;
+  if (a_is_due != b_is_due) return a_is_due > b_is_due;
+  if (a.priority != b.priority) return a.priority < b.priority;
+  return weighed_work(view, a) < weighed_work(view, b);
 }
 
 }  // namespace
 
 std::optional<NextStart> next_start(const ScheduleView& view) {
-  for (const ScheduledRequest& request : view.admitted) {
-    if (is_in(request, Phase::kPrefill)) return std::nullopt;
-  }
   for (std::size_t i = 0; i < view.admitted.size(); ++i) {
     const ScheduledRequest& request = view.admitted[i];
-    if (!is_in(request, Phase::kWaiting) || request.ended) continue;
+    if (!is_in(request, Phase::kWaiting) || request.ended || request.awaits) continue;
     return request.must_wait ? std::nullopt : std::optional(NextStart{.from_queue = false, .at = i});
   }
-  if (view.queued.empty() || view.admitted.size() >= view.most_admitted) return std::nullopt;
-  return NextStart{.from_queue = true, .at = 0};
+  if (view.admitted.size() >= view.most_admitted) return std::nullopt;
+  const std::optional<std::size_t> first = first_of_queue(view);
+  return first ? std::optional(NextStart{.from_queue = true, .at = *first}) : std::nullopt;
 }
 
 std::vector<std::size_t> next_decode(const ScheduleView& view) {
@@ -46,11 +112,14 @@ std::vector<std::size_t> next_decode(const ScheduleView& view) {
 }
 
 std::optional<NextSlice> next_slice(const ScheduleView& view) {
-  const auto found =
-      std::ranges::find_if(view.admitted, [](const auto& request) { return is_in(request, Phase::kPrefill); });
-  if (found == view.admitted.end()) return std::nullopt;
-  const auto at = static_cast<std::size_t>(found - view.admitted.begin());
-  return NextSlice{.at = at, .tokens = std::min(slice_limit(view, *found), found->tokens - found->held)};
+  const ScheduledRequest* first = nullptr;
+  for (const ScheduledRequest& request : view.admitted) {
+    if (!is_in(request, Phase::kPrefill)) continue;
+    if (first == nullptr || before_in_prefill(view, request, *first)) first = &request;
+  }
+  if (first == nullptr) return std::nullopt;
+  const auto at = static_cast<std::size_t>(first - view.admitted.data());
+  return NextSlice{.at = at, .tokens = slice_tokens(view, *first)};
 }
 
 std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy) {
@@ -63,7 +132,7 @@ std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy)
 }
 
 std::size_t ahead_slice(double prefill_tokens_per_s, double slice_ms) {
-  return std::max(kLeastAheadTokens, static_cast<std::size_t>(prefill_tokens_per_s * slice_ms / 1e3));
+  return std::max(kSliceTile, static_cast<std::size_t>(prefill_tokens_per_s * slice_ms / 1e3));
 }
 
 }  // namespace kvkeep::policy

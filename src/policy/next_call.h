@@ -4,23 +4,34 @@
 // which one gives cells back when the model's memory runs short. Pure: the scheduler shows what there is, asks before
 // each call of a round, and carries out the answer. What an order costs or saves is time, never a token.
 //
-// The order today:
-// - Requests start as they came; those that gave their cells back come first, in order of admission. None starts while
-//   another prefills, for it would miss what that one is about to compute; and none overtakes one that must wait for
-//   room.
+// The order (docs/scheduling.md):
+// - Requests that gave their cells back start first, in order of admission, and nobody overtakes one that must wait for
+//   room. Then the queue: the lowest priority, then the session with fewest requests that run, then one that was not
+//   served last, then the least work, within a factor of two, then the first that came. A request that kMostOvertaken
+//   later ones overtook goes before all that came after it, whatever their priority.
+// - A request that awaits a prefix, which another one is prefilling, does not start, and holds nobody up.
 // - All that decode do so in one call, as many as fit into a batch, in order of admission.
-// - Then the first one that prefills gets one slice.
+// - Then one that prefills gets one slice: of those of the lowest priority the one with the least to prefill, where a
+//   request counts once for each admitted one of its session. A request that kMostPassed slices of others passed gets
+//   the next one, so that each of n gets one slice in kMostPassed + n - 1 at least.
 // - Cells come from the sequence that lies idle longest, then from the youngest request that holds some, but never from
 //   one that is older than the request that needs them.
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/types.h"
 
 namespace kvkeep::policy {
+
+// Requests of one session share its turns. kNoSession: each such request is a session of its own.
+inline constexpr std::uint64_t kNoSession = 0;
+
+inline constexpr std::uint32_t kMostPassed = 3;
+inline constexpr std::uint32_t kMostOvertaken = 8;
 
 // A request that has not ended, or ended in this round.
 struct ScheduledRequest {
@@ -31,13 +42,26 @@ struct ScheduledRequest {
     kDecode,
   } phase = Phase::kWaiting;
   bool ended = false;
-  bool must_wait = false;                 // its plan found no room, and nothing changed since
-  bool ahead = false;                     // for a request that may come
-  bool captured_by_window = false;        // window rows slide off uncaptured if a slice is too long
+  bool must_wait = false;  // its plan found no room, and nothing changed since
+  bool awaits = false;     // another request is prefilling a prefix of it
+  bool ahead = false;      // for a request that may come
+  std::uint64_t session = kNoSession;
+  int priority = 0;                       // the lowest come first
   std::size_t tokens = 0;                 // of the prompt, and of the reply so far
   std::size_t held = 0;                   // of these, in the model's memory
   std::optional<Position> next_cut = {};  // a slice ends there at the latest: state is captured
+  std::uint32_t passed = 0;               // slices of others since its own last one
   bool operator==(const ScheduledRequest&) const = default;
+};
+
+// A request that was not admitted yet.
+struct QueuedRequest {
+  std::uint64_t number = 0;  // by arrival
+  std::uint64_t session = kNoSession;
+  int priority = 0;             // as above
+  std::size_t work = 0;         // tokens to prefill, as far as known
+  std::uint32_t overtaken = 0;  // by so many that came later
+  bool awaits = false;          // as above
 };
 
 struct IdleSequence {
@@ -45,19 +69,25 @@ struct IdleSequence {
   std::int64_t last_used_ns = 0;
 };
 
-// Most tokens of one call.
+// CPU kernels of attention compute so many tokens of a slice at a time; those left over took five times as long each at
+// a context of 10,000 (ggml 0.27), so they go first, where the context is short.
+inline constexpr std::size_t kSliceTile = 64;
+
+// Most tokens of one call. A slice leaves whole tiles to the next cut or the prompt's end, if it can.
 struct CallLimits {
   std::size_t batch_tokens = 512;
-  std::size_t busy_slice_tokens = 512;   // of a slice while others decode
-  std::size_t ahead_slice_tokens = 512;  // of a slice that is computed ahead: see ahead_slice()
-  std::size_t window_slice_tokens = 0;   // of a slice of a windowed model; 0: the model has no windows
+  std::size_t shared_slice_tokens = 512;  // of a slice while others decode, prefill or wait
+  std::size_t own_slice_tokens = 512;     // of a slice while there is nobody else
+  std::size_t ahead_slice_tokens = 512;   // of a slice that is computed ahead: see ahead_slice()
+  std::size_t tile_tokens = kSliceTile;
 };
 
 struct ScheduleView {
   std::vector<ScheduledRequest> admitted;  // in order of admission
-  std::vector<ScheduledRequest> queued;    // in order of arrival
+  std::span<const QueuedRequest> queued;   // in order of arrival
   std::vector<IdleSequence> idle;
   std::size_t most_admitted = 1;
+  std::uint64_t served_last = kNoSession;  // the session of the request that left the queue last
   CallLimits limits;
 };
 
@@ -67,7 +97,7 @@ struct NextStart {
   std::size_t at = 0;
   bool operator==(const NextStart&) const = default;
 };
-// Returns the request that looks up the cache and takes its place in memory next; nullopt if none may.
+// Returns the request that looks up the cache and takes its place next; nullopt if none may. O(queued * admitted).
 std::optional<NextStart> next_start(const ScheduleView& view);
 
 // The admitted requests that decode a token each in the next call.
@@ -89,9 +119,7 @@ struct NextGiver {
 // Returns the sequence or request that gives cells back to `needy`; nullopt if only older requests hold any.
 std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy);
 
-// A slice that is computed ahead, for a request that may come, holds up a real one by about `slice_ms`. Shorter slices
-// than the least prefill much slower.
-inline constexpr std::size_t kLeastAheadTokens = 32;
+// A slice that is computed ahead holds up a real request by about `slice_ms`; it has kSliceTile tokens at least.
 std::size_t ahead_slice(double prefill_tokens_per_s, double slice_ms);
 
 }  // namespace kvkeep::policy

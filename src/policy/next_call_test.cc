@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace kvkeep::policy {
@@ -28,9 +30,23 @@ ScheduledRequest cut_at(std::size_t held, std::uint32_t cut) {
   return request;
 }
 ScheduledRequest decoding() { return {.phase = Phase::kDecode, .tokens = kTokens + 1, .held = kTokens}; }
-std::vector<ScheduledRequest> queue_of(std::size_t count) {
-  std::vector<ScheduledRequest> queue;
-  while (queue.size() < count) queue.push_back(waiting());
+ScheduledRequest awaiting() { return {.phase = Phase::kWaiting, .awaits = true, .tokens = kTokens}; }
+ScheduledRequest of_session(ScheduledRequest request, std::uint64_t session) {
+  request.session = session;
+  return request;
+}
+ScheduledRequest passed(ScheduledRequest request, std::uint32_t slices) {
+  request.passed = slices;
+  return request;
+}
+ScheduledRequest urgent(ScheduledRequest request) {
+  request.priority = -1;
+  return request;
+}
+// The work of each, in order of arrival.
+std::vector<QueuedRequest> queue_of(const std::vector<std::size_t>& work) {
+  std::vector<QueuedRequest> queue;
+  for (const std::size_t tokens : work) queue.push_back({.number = queue.size() + 1, .work = tokens});
   return queue;
 }
 ScheduledRequest answered() { return {.phase = Phase::kDecode, .ended = true, .tokens = kTokens + 1}; }
@@ -49,7 +65,7 @@ std::string text(const std::optional<NextGiver>& giver) {
 
 // ---- tables ----
 
-TEST(NextStart, GoesByAdmissionThenByArrival) {
+TEST(NextStart, GoesByAdmissionThenByArrivalWherePlacesSuffice) {
   struct Case {
     std::string name;
     std::vector<ScheduledRequest> admitted;
@@ -61,20 +77,67 @@ TEST(NextStart, GoesByAdmissionThenByArrival) {
       {"the first of the queue", {}, 2, "queue 0"},
       {"beside one that decodes", {decoding()}, 1, "queue 0"},
       {"beside one whose rows are read", {loading(0)}, 1, "queue 0"},
-      {"not beside one that prefills", {prefilling(5)}, 1, "none"},
+      {"beside one that prefills", {prefilling(5)}, 1, "queue 0"},
       {"one that gave its cells back comes before the queue", {decoding(), waiting()}, 1, "1"},
       {"the older of two that gave theirs back", {waiting(), waiting()}, 0, "0"},
-      {"not beside one that prefills, either", {waiting(), prefilling(0)}, 0, "none"},
       {"nobody overtakes one that must wait", {decoding(), must_wait(), waiting()}, 1, "none"},
+      {"one that awaits a prefix stands in nobody's way", {prefilling(0), awaiting()}, 1, "queue 0"},
       {"one that was refused stands in nobody's way", {refused(), waiting()}, 1, "1"},
       {"as many as may run", {decoding(), decoding(), loading(0)}, 1, "none"},
       {"one that ended keeps its place until the round is over", {answered(), decoding(), decoding()}, 1, "none"},
   };
   for (const Case& each : cases) {
-    ScheduleView view{.admitted = each.admitted, .queued = {}, .idle = {}, .most_admitted = 3, .limits = {}};
-    view.queued = queue_of(each.queued);
+    const std::vector<QueuedRequest> queue = queue_of(std::vector<std::size_t>(each.queued, kTokens));
+    const ScheduleView view{.admitted = each.admitted, .queued = queue, .idle = {}, .most_admitted = 3, .limits = {}};
     EXPECT_EQ(text(next_start(view)), each.starts) << each.name;
   }
+}
+
+// Returns what leaves the queue for a single place next.
+std::string leaves(const std::vector<QueuedRequest>& queue, std::vector<ScheduledRequest> admitted = {},
+                   std::uint64_t served_last = kNoSession) {
+  const std::size_t most = admitted.size() + 1;
+  return text(next_start({.admitted = std::move(admitted),
+                          .queued = queue,
+                          .idle = {},
+                          .most_admitted = most,
+                          .served_last = served_last,
+                          .limits = {}}));
+}
+
+TEST(NextStart, GoesByWorkWherePlacesAreScarce) {
+  EXPECT_EQ(leaves(queue_of({9'000, 100, 500})), "queue 1");
+  EXPECT_EQ(leaves(queue_of({9'000, 8'500})), "queue 0") << "about the same";
+  auto queue = queue_of({9'000, 100, 500});
+  queue[1].awaits = true;
+  EXPECT_EQ(leaves(queue), "queue 2");
+  queue[0].overtaken = kMostOvertaken;
+  EXPECT_EQ(leaves(queue), "queue 0");
+  queue[2].overtaken = kMostOvertaken + 1;
+  EXPECT_EQ(leaves(queue), "queue 0") << "the first of those that are due";
+}
+
+TEST(NextStart, ServesSessionsInTurn) {
+  auto queue = queue_of({100, 100, 9'000});
+  queue[0].session = queue[1].session = 7;
+  queue[2].session = 8;
+  EXPECT_EQ(leaves(queue), "queue 0");
+  EXPECT_EQ(leaves(queue, {}, 7), "queue 2") << "not the same twice in a row";
+  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7)}), "queue 2") << "the other one has a place";
+  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7), of_session(decoding(), 8)}), "queue 0");
+  for (QueuedRequest& request : queue) request.session = kNoSession;
+  EXPECT_EQ(leaves(queue, {decoding()}), "queue 0") << "requests without a session are nobody's";
+}
+
+TEST(NextStart, ServesTheLowestPriorityFirstUntilOthersWereOvertakenTooOften) {
+  auto queue = queue_of({100, 9'000, 50});
+  queue[1].priority = -2;
+  queue[2].priority = 3;
+  EXPECT_EQ(leaves(queue), "queue 1");
+  queue[1].session = 7;
+  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7)}, 7), "queue 1") << "whatever its session runs";
+  queue[0].overtaken = kMostOvertaken;
+  EXPECT_EQ(leaves(queue), "queue 0");
 }
 
 TEST(NextDecode, TakesAllThatFitIntoABatch) {
@@ -87,26 +150,47 @@ TEST(NextDecode, TakesAllThatFitIntoABatch) {
 
 TEST(NextSlice, EndsWhereTheFirstLimitDoes) {
   const CallLimits limits{
-      .batch_tokens = 16, .busy_slice_tokens = 8, .ahead_slice_tokens = 4, .window_slice_tokens = 6};
+      .batch_tokens = 18, .shared_slice_tokens = 8, .own_slice_tokens = 16, .ahead_slice_tokens = 4};
   ScheduledRequest ahead = prefilling(0);
   ahead.ahead = true;
-  ScheduledRequest windowed = prefilling(0);
-  windowed.captured_by_window = true;
   const std::vector<std::tuple<std::string, std::vector<ScheduledRequest>, std::string>> cases{
       {"nobody prefills", {decoding(), waiting()}, "none"},
-      {"the first one that prefills", {waiting(), prefilling(10), prefilling(0)}, "10 of 1"},
-      {"a batch", {prefilling(0)}, "16 of 0"},
+      {"the one that has least to prefill", {waiting(), prefilling(0), prefilling(15)}, "5 of 2"},
+      {"the first one of equals", {prefilling(10), prefilling(10)}, "8 of 0"},
+      {"long by itself", {prefilling(0)}, "16 of 0"},
+      {"long while others wait for it or for room", {prefilling(0), awaiting(), must_wait()}, "16 of 0"},
       {"less while others decode", {prefilling(0), decoding()}, "8 of 0"},
+      {"less while others load", {prefilling(0), loading(3)}, "8 of 0"},
       {"as long as the round is not over, who ended counts", {answered(), prefilling(0)}, "8 of 1"},
       {"what is computed ahead is interrupted soon", {ahead}, "4 of 0"},
-      {"window rows are captured before they slide off", {windowed}, "6 of 0"},
       {"up to a cut", {cut_at(7, 10)}, "3 of 0"},
       {"not beyond the prompt", {prefilling(19)}, "1 of 0"},
+      {"one that was passed often enough", {passed(prefilling(0), kMostPassed), prefilling(15)}, "8 of 0"},
+      {"not before", {passed(prefilling(0), kMostPassed - 1), prefilling(15)}, "5 of 1"},
+      {"the one that was passed most",
+       {passed(prefilling(15), kMostPassed), passed(prefilling(0), kMostPassed + 1)},
+       "8 of 1"},
+      {"the lowest priority", {prefilling(15), urgent(prefilling(2))}, "8 of 1"},
+      {"not before one that was passed often enough",
+       {passed(prefilling(0), kMostPassed), urgent(prefilling(2))},
+       "8 of 0"},
+      {"a session's second request counts twice",
+       {of_session(prefilling(14), 7), of_session(decoding(), 7), of_session(prefilling(10), 8)},
+       "8 of 2"},
   };
   for (const auto& [name, admitted, slice] : cases) {
     const ScheduleView view{.admitted = admitted, .queued = {}, .idle = {}, .most_admitted = 3, .limits = limits};
     EXPECT_EQ(text(next_slice(view)), slice) << name;
   }
+}
+
+TEST(NextSlice, IsShortWhileSomebodyWaitsForAPlace) {
+  const CallLimits limits{.batch_tokens = 18, .shared_slice_tokens = 8, .own_slice_tokens = 16};
+  auto queue = queue_of({5});
+  ScheduleView view{.admitted = {prefilling(0)}, .queued = queue, .idle = {}, .limits = limits};
+  EXPECT_EQ(text(next_slice(view)), "8 of 0");
+  queue.front().awaits = true;
+  EXPECT_EQ(text(next_slice(view)), "16 of 0") << "it waits for just this";
 }
 
 TEST(NextGiver, IsTheSequenceIdleLongestThenTheYoungestRequest) {
@@ -121,10 +205,33 @@ TEST(NextGiver, IsTheSequenceIdleLongestThenTheYoungestRequest) {
   EXPECT_EQ(text(next_giver(view, 1)), "none") << "the other one is older";
 }
 
+TEST(NextSlice, WhatFillsNoTileGoesFirst) {
+  ScheduledRequest request = prefilling(0);
+  request.tokens = 1'000;
+  const auto slices = [&request](std::size_t most) {
+    std::vector<std::size_t> found;
+    ScheduledRequest left = request;
+    while (left.held < left.tokens) {
+      ScheduleView view;
+      view.admitted = {left};
+      view.limits.own_slice_tokens = most;
+      found.push_back(next_slice(view)->tokens);
+      left.held += found.back();
+      if (left.next_cut && left.next_cut->value() <= left.held) left.next_cut = std::nullopt;
+    }
+    return found;
+  };
+  EXPECT_EQ(slices(256), (std::vector<std::size_t>{232, 256, 256, 256}));
+  EXPECT_EQ(slices(300), (std::vector<std::size_t>{296, 256, 256, 192}));
+  EXPECT_EQ(slices(16).front(), 16U) << "no tile fits";
+  request.next_cut = Position{500};
+  EXPECT_EQ(slices(256), (std::vector<std::size_t>{244, 256, 244, 256}));
+}
+
 TEST(AheadSlice, LastsAsLongAsAsked) {
   EXPECT_EQ(ahead_slice(2000, 100), 200U);
-  EXPECT_EQ(ahead_slice(100, 100), kLeastAheadTokens);
-  EXPECT_EQ(ahead_slice(0, 100), kLeastAheadTokens) << "no rate is known yet";
+  EXPECT_EQ(ahead_slice(100, 100), kSliceTile);
+  EXPECT_EQ(ahead_slice(0, 100), kSliceTile) << "no rate is known yet";
 }
 
 // ---- every small view ----
@@ -148,37 +255,89 @@ struct ScheduleTwin {
     return found;
   }
   std::optional<NextStart> start() const {
-    std::vector<NextStart> candidates;
     for (const std::size_t at : in(Phase::kWaiting)) {
-      if (!view.admitted[at].ended) candidates.push_back({.from_queue = false, .at = at});
+      const ScheduledRequest& request = view.admitted[at];
+      if (request.ended || request.awaits) continue;
+      if (request.must_wait) return std::nullopt;
+      return NextStart{.from_queue = false, .at = at};
     }
-    const bool place = view.admitted.size() < view.most_admitted;
-    for (std::size_t at = 0; place && at < view.queued.size(); ++at)
-      candidates.push_back({.from_queue = true, .at = at});
-    if (candidates.empty() || !in(Phase::kPrefill).empty()) return std::nullopt;
-    const NextStart first = candidates.front();
-    if (!first.from_queue && view.admitted[first.at].must_wait) return std::nullopt;
-    return first;
+    std::vector<std::size_t> ready;
+    for (std::size_t at = 0; at < view.queued.size(); ++at) {
+      if (!view.queued[at].awaits) ready.push_back(at);
+    }
+    const std::size_t places = view.most_admitted - view.admitted.size();
+    if (places == 0 || ready.empty()) return std::nullopt;
+    if (ready.size() <= places) return NextStart{.from_queue = true, .at = ready.front()};
+    for (const std::size_t at : ready) {
+      if (view.queued[at].overtaken >= kMostOvertaken) return NextStart{.from_queue = true, .at = at};
+    }
+    // One rule after the other leaves fewer.
+    const auto keep_least = [&](const std::function<std::size_t(const QueuedRequest&)>& value) {
+      std::size_t least = SIZE_MAX;
+      for (const std::size_t at : ready) least = std::min(least, value(view.queued[at]));
+      std::erase_if(ready, [&](std::size_t at) { return value(view.queued[at]) != least; });
+    };
+    keep_least([](const QueuedRequest& request) { return static_cast<std::size_t>(request.priority + 10); });
+    keep_least([&](const QueuedRequest& request) { return others_of(request.session); });
+    keep_least([&](const QueuedRequest& request) {
+      return request.session == view.served_last && request.session != kNoSession ? 1U : 0U;
+    });
+    keep_least([](const QueuedRequest& request) {
+      std::size_t bits = 0;
+      for (std::size_t left = request.work; left > 0; left /= 2) ++bits;
+      return bits;
+    });
+    return NextStart{.from_queue = true, .at = ready.front()};
+  }
+  std::size_t others_of(std::uint64_t session) const {
+    std::size_t count = 0;
+    for (const ScheduledRequest& request : view.admitted) {
+      if (session != kNoSession && request.session == session) ++count;
+    }
+    return count;
   }
   std::vector<std::size_t> decode() const {
     std::vector<std::size_t> members = in(Phase::kDecode);
     members.resize(std::min(members.size(), view.limits.batch_tokens));
     return members;
   }
+  // The places of those that prefill, those that are due first, then by their weighed work.
+  std::vector<std::size_t> prefill_order() const {
+    std::vector<std::size_t> order = in(Phase::kPrefill);
+    std::ranges::sort(order, {}, [this](std::size_t at) {
+      const ScheduledRequest& request = view.admitted[at];
+      const int due = request.passed < kMostPassed ? 0 : -static_cast<int>(request.passed);
+      const std::size_t left = request.tokens - request.held;
+      const std::size_t work = request.session == kNoSession ? left : left * others_of(request.session);
+      return std::tuple(due, request.priority, work, at);
+    });
+    return order;
+  }
+  bool alone(std::size_t at) const {
+    for (std::size_t i = 0; i < view.admitted.size(); ++i) {
+      if (i != at && view.admitted[i].phase != Phase::kWaiting) return false;
+    }
+    return std::ranges::all_of(view.queued, &QueuedRequest::awaits);
+  }
   std::optional<NextSlice> slice() const {
     if (in(Phase::kPrefill).empty()) return std::nullopt;
-    const std::size_t at = in(Phase::kPrefill).front();
+    const std::size_t at = prefill_order().front();
     const ScheduledRequest& request = view.admitted[at];
-    // One token more is one too many for a request.
-    for (std::size_t tokens = 1;; ++tokens) {
-      const std::size_t end = request.held + tokens;
-      const bool most = tokens == view.limits.batch_tokens || end == request.tokens ||
-                        (!in(Phase::kDecode).empty() && tokens == view.limits.busy_slice_tokens) ||
-                        (request.ahead && tokens == view.limits.ahead_slice_tokens) ||
-                        (request.captured_by_window && tokens == view.limits.window_slice_tokens) ||
-                        (request.next_cut && end == request.next_cut->value());
-      if (most) return NextSlice{.at = at, .tokens = tokens};
+    const bool own = alone(at);
+    const Position prompt_end = Position{} + request.tokens;
+    const std::size_t end = std::min(prompt_end, request.next_cut.value_or(prompt_end)).value();
+    const auto fits = [&](std::size_t tokens) {
+      return tokens <= end - request.held && tokens <= view.limits.batch_tokens &&
+             tokens <= (own ? view.limits.own_slice_tokens : view.limits.shared_slice_tokens) &&
+             (!request.ahead || tokens <= view.limits.ahead_slice_tokens);
+    };
+    std::size_t longest = 0;
+    std::size_t leaves_tiles = 0;
+    for (std::size_t tokens = 1; fits(tokens); ++tokens) {
+      longest = tokens;
+      if ((end - request.held - tokens) % view.limits.tile_tokens == 0) leaves_tiles = tokens;
     }
+    return NextSlice{.at = at, .tokens = leaves_tiles > 0 ? leaves_tiles : longest};
   }
   std::optional<NextGiver> giver(std::size_t needy) const {
     std::optional<NextGiver> found;
@@ -195,26 +354,45 @@ struct ScheduleTwin {
   }
 };
 
-// Calls `see` with every view of at most three admitted requests, two queued ones and two idle sequences.
+// Calls `see` with every view of at most three admitted requests, some queues and two idle sequences.
 void for_each_view(const std::function<void(const ScheduleView&)>& see) {
   ScheduledRequest ahead = prefilling(0);
   ahead.ahead = true;
-  ScheduledRequest windowed = cut_at(2, 15);
-  windowed.captured_by_window = true;
-  const std::vector<ScheduledRequest> kinds{waiting(),  must_wait(),   refused(),     loading(0),
-                                            loading(5), prefilling(0), prefilling(8), cut_at(8, 10),
-                                            ahead,      windowed,      decoding(),    answered()};
+  const std::vector<ScheduledRequest> kinds{waiting(),
+                                            must_wait(),
+                                            refused(),
+                                            awaiting(),
+                                            loading(5),
+                                            of_session(prefilling(0), 7),
+                                            prefilling(8),
+                                            urgent(prefilling(5)),
+                                            passed(prefilling(2), kMostPassed),
+                                            passed(cut_at(8, 10), kMostPassed + 1),
+                                            ahead,
+                                            of_session(decoding(), 7),
+                                            answered()};
   const std::vector<std::vector<IdleSequence>> idles{
       {}, {{SeqId{3}, 7}}, {{SeqId{3}, 7}, {SeqId{4}, 7}}, {{SeqId{3}, 7}, {SeqId{4}, 6}}};
+  std::vector<std::vector<QueuedRequest>> queues{{}, queue_of({5}), queue_of({9, 3, 2}), queue_of({3, 3, 9, 1})};
+  queues[2][1].awaits = true;
+  queues.push_back(queues[3]);
+  for (const std::size_t i : {0U, 1U, 3U}) queues[4][i].session = 7;
+  queues.push_back(queues[4]);
+  queues[5][2].overtaken = kMostOvertaken;
+  queues.push_back(queues[3]);
+  queues[6][1].priority = 2;
+  queues[6][2].priority = -3;
   const CallLimits limits{
-      .batch_tokens = 16, .busy_slice_tokens = 8, .ahead_slice_tokens = 4, .window_slice_tokens = 6};
+      .batch_tokens = 16, .shared_slice_tokens = 8, .own_slice_tokens = 12, .ahead_slice_tokens = 4, .tile_tokens = 3};
   ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = 3, .limits = limits};
   const std::function<void()> grow = [&] {
-    for (std::size_t queued = 0; queued <= 2; ++queued) {
-      view.queued = queue_of(queued);
-      for (const auto& idle : idles) {
-        view.idle = idle;
-        for (view.limits.batch_tokens = 2; view.limits.batch_tokens <= 16; view.limits.batch_tokens += 14) see(view);
+    for (const auto& queue : queues) {
+      view.queued = queue;
+      for (view.served_last = 0; view.served_last <= 7; view.served_last += 7) {
+        for (const auto& idle : idles) {
+          view.idle = idle;
+          for (view.limits.batch_tokens = 2; view.limits.batch_tokens <= 16; view.limits.batch_tokens += 14) see(view);
+        }
       }
     }
     if (view.admitted.size() == view.most_admitted) return;
@@ -249,39 +427,70 @@ TEST(NextCall, SomeRequestAlwaysGoesOn) {
   for_each_view([](const ScheduleView& view) {
     const bool called = next_start(view) || !next_decode(view).empty() || next_slice(view);
     const auto waits = [](const ScheduledRequest& request) {
-      return request.ended || request.must_wait || request.phase == Phase::kLoading;
+      return request.ended || request.must_wait || request.awaits || request.phase == Phase::kLoading;
     };
     const bool all_wait = std::ranges::all_of(view.admitted, waits);
     const bool blocked = std::ranges::any_of(view.admitted, &ScheduledRequest::must_wait);
     const bool full = view.admitted.size() == view.most_admitted;
-    ASSERT_TRUE(called || (all_wait && (view.queued.empty() || blocked || full)) || blocked);
+    const bool nobody_comes = std::ranges::all_of(view.queued, &QueuedRequest::awaits);
+    ASSERT_TRUE(called || (all_wait && (nobody_comes || blocked || full)) || blocked);
   });
 }
 
-// Requests that come start in the order in which they came, whatever room there is for each.
-TEST(NextCall, NoRequestOvertakesAnother) {
-  for (std::size_t refusals = 0; refusals < 16; ++refusals) {
-    ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = 4, .limits = {}};
-    for (std::size_t number = 1; number <= 4; ++number) view.queued.push_back({.tokens = number});
-    std::vector<std::size_t> started;
-    std::size_t tries = refusals;  // a bit for each request: the first look finds no room
-    for (int round = 0; round < 16; ++round) {
-      for (ScheduledRequest& request : view.admitted) request.must_wait = false;
-      while (const auto next = next_start(view)) {
-        if (next->from_queue) {
-          view.admitted.push_back(view.queued.front());
-          view.queued.erase(view.queued.begin());
-        }
-        ScheduledRequest& request = next->from_queue ? view.admitted.back() : view.admitted[next->at];
-        const std::size_t bit = std::size_t{1} << (request.tokens - 1);
-        request.must_wait = (tries & bit) != 0;
-        tries &= ~bit;
-        if (request.must_wait) continue;
-        request.phase = Phase::kDecode;
-        started.push_back(request.tokens);
+// ---- nobody starves ----
+
+// Carries slices out, one by one, for requests of random length that come all the time.
+TEST(NextSlice, EachRequestGetsOneInABoundedNumber) {
+  std::mt19937 random(5);
+  for (std::size_t places = 1; places <= 6; ++places) {
+    ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = places, .limits = {}};
+    view.limits.shared_slice_tokens = 32;
+    std::size_t giants_share = 0;
+    constexpr std::size_t kSlices = 4'000;
+    for (std::size_t i = 0; i < kSlices; ++i) {
+      while (view.admitted.size() < places) {
+        const std::size_t tokens = view.admitted.empty() ? 1'000'000 : 1 + random() % 300;
+        const int priority = view.admitted.empty() ? 0 : static_cast<int>(random() % 3) - 1;
+        view.admitted.push_back(
+            {.phase = Phase::kPrefill, .session = random() % 3, .priority = priority, .tokens = tokens});
       }
+      const NextSlice slice = *next_slice(view);
+      giants_share += slice.at == 0 ? 1 : 0;
+      for (std::size_t at = 0; at < places; ++at) {
+        view.admitted[at].passed = at == slice.at ? 0 : view.admitted[at].passed + 1;
+        ASSERT_LE(view.admitted[at].passed, kMostPassed + places - 2) << places;
+      }
+      ScheduledRequest& chosen = view.admitted[slice.at];
+      chosen.held += slice.tokens;
+      if (chosen.held == chosen.tokens)
+        view.admitted.erase(view.admitted.begin() + static_cast<std::ptrdiff_t>(slice.at));
     }
-    EXPECT_EQ(started, (std::vector<std::size_t>{1, 2, 3, 4})) << refusals;
+    EXPECT_GE(giants_share * (kMostPassed + places - 1), kSlices - kMostPassed - places) << places;
+  }
+}
+
+// For one place, while shorter requests come all the time.
+TEST(NextStart, EachRequestIsOvertakenABoundedNumberOfTimes) {
+  std::mt19937 random(6);
+  std::vector<QueuedRequest> queue;
+  std::uint64_t arrived = 0;
+  std::uint64_t served_last = kNoSession;
+  for (int i = 0; i < 3'000; ++i) {
+    while (queue.size() < 12) {
+      queue.push_back({.number = ++arrived,
+                       .session = random() % 3,
+                       .priority = static_cast<int>(random() % 3),
+                       .work = std::size_t{1} << (random() % 12)});
+    }
+    const NextStart start = *next_start(
+        {.admitted = {}, .queued = queue, .idle = {}, .most_admitted = 1, .served_last = served_last, .limits = {}});
+    const QueuedRequest started = queue[start.at];
+    served_last = started.session;
+    queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(start.at));
+    for (QueuedRequest& left : queue) {
+      left.overtaken += left.number < started.number ? 1 : 0;
+      ASSERT_LE(left.overtaken, kMostOvertaken) << left.number;
+    }
   }
 }
 
@@ -296,15 +505,33 @@ TEST(NextCallMutants, AreCaught) {
   const auto forget_waits = [](ScheduleView& view) {
     for (ScheduledRequest& request : view.admitted) request.must_wait = false;
   };
-  std::vector<std::pair<std::string, Order>> mutants(7);
-  mutants[0].first = "starts beside one that prefills";
-  mutants[0].second.start = [&](const ScheduleView& view) {
-    return next_start(with(view, [](ScheduleView& changed) {
-      for (ScheduledRequest& request : changed.admitted) {
-        if (request.phase == Phase::kPrefill) request.phase = Phase::kDecode;
-      }
+  const auto forget_sessions = [](ScheduleView& view) {
+    for (ScheduledRequest& request : view.admitted) request.session = kNoSession;
+    view.served_last = kNoSession;
+  };
+  std::vector<std::pair<std::string, Order>> mutants(11);
+  mutants[10].first = "forgets priorities";
+  mutants[10].second.slice = [&](const ScheduleView& view) {
+    return next_slice(with(view, [](ScheduleView& changed) {
+      for (ScheduledRequest& request : changed.admitted) request.priority = 0;
     }));
   };
+  mutants[0].first = "starts one that awaits a prefix";
+  mutants[0].second.start = [&](const ScheduleView& view) {
+    std::vector<QueuedRequest> queue(view.queued.begin(), view.queued.end());
+    for (QueuedRequest& request : queue) request.awaits = false;
+    return next_start(with(view, [&queue](ScheduleView& changed) { changed.queued = queue; }));
+  };
+  mutants[7].first = "forgets how long requests were passed";
+  mutants[7].second.slice = [&](const ScheduleView& view) {
+    return next_slice(with(view, [](ScheduleView& changed) {
+      for (ScheduledRequest& request : changed.admitted) request.passed = 0;
+    }));
+  };
+  mutants[8].first = "serves a session twice in a row";
+  mutants[8].second.start = [&](const ScheduleView& view) { return next_start(with(view, forget_sessions)); };
+  mutants[9].first = "prefills all of a session first";
+  mutants[9].second.slice = [&](const ScheduleView& view) { return next_slice(with(view, forget_sessions)); };
   mutants[1].first = "looks again though nothing changed";
   mutants[1].second.start = [&](const ScheduleView& view) { return next_start(with(view, forget_waits)); };
   mutants[2].first = "admits one too many";

@@ -14,6 +14,7 @@ import reply_form_test  # noqa: F401
 import rpc_test  # noqa: F401
 import sampled_turns_test  # noqa: F401
 import samplers_test  # noqa: F401
+import scheduling_test  # noqa: F401
 import threads_test  # noqa: F401
 import trace_test  # noqa: F401
 from flag_case import covered, documented_flags

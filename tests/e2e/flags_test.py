@@ -150,7 +150,7 @@ class Context(FlagCase):
             with open(server._count_file, "rb") as file:
                 return int.from_bytes(file.read(16)[8:], "little")
         for batch, expected in ((64, 4), (256, 1)):
-            server = self.server("-b", batch, "-ub", 32)
+            server = self.server("-b", batch, "-ub", 32, "--prefill-slice-ms", 0)
             ids = server.tokenize(words(300))[:250]
             before = calls(server)
             server.post(COMPLETION, {"prompt": ids, "max_tokens": 1})

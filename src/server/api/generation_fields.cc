@@ -182,12 +182,21 @@ Status read_limits(const Json& body, GenerationRequest& request) {
   return {};
 }
 
-// For fields that are only passed on: a value of the wrong type is no reason to refuse a request.
+// A sender's name of the wrong type is no reason to refuse a request.
 std::string hint(const Json& body, std::string_view name) {
   constexpr std::size_t kMostBytes = 512;
   const Json* value = field(body, name);
   if (value == nullptr || !value->is_string()) return {};
   return value->get_ref<const std::string&>().substr(0, kMostBytes);
+}
+
+Status read_order(const Json& body, GenerationRequest& request) {
+  request.user = hint(body, "user");
+  request.prompt_cache_key = hint(body, "prompt_cache_key");
+  std::int64_t priority = 0;
+  TRY(read_integer(body, "priority", priority, -kMostPriority, kMostPriority));
+  request.priority = static_cast<int>(priority);
+  return {};
 }
 
 Status read_stream_fields(const Json& body, GenerationRequest& request) {
@@ -253,8 +262,7 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   TRY(read_integer(body, "id_slot", slot, -1, kInt32Max));
   if (slot >= 0) request.slot = static_cast<std::size_t>(slot);
   TRY(read_bool(body, "cache_prompt", request.cache_prompt));
-  request.user = hint(body, "user");
-  request.prompt_cache_key = hint(body, "prompt_cache_key");
+  TRY(read_order(body, request));
   TRY_ASSIGN(request.keep_s, read_keep_s(body));
   TRY_ASSIGN(request.cache_salt, read_cache_salt(body));
   return read_stream_fields(body, request);

@@ -35,6 +35,7 @@ std::vector<std::string_view> refused_fields();
 // Reads how many replies each prompt gets. Call it when all prompts are read; kInvalid if there are too many replies.
 Status read_choices(const Json& body, GenerationRequest& request);
 inline constexpr std::int64_t kMostChoicesPerPrompt = 128;
+inline constexpr std::int64_t kMostPriority = 1'000'000;
 inline constexpr std::size_t kMostChoices = 1'024;  // of all prompts; each takes a place in the queue
 
 // Reads llama-server's [{"id": 0, "scale": 0.5}]: adapters that it does not list get scale 0. kInvalid if there is no

@@ -45,6 +45,19 @@ TEST(CacheHints, UnknownHintsAreRefusedByName) {
   }
 }
 
+TEST(OrderHints, ThePriorityIsAnInteger) {
+  const auto priority = [](const char* body) -> Result<int> {
+    GenerationRequest request;
+    TRY(read_generation_fields(Json::parse(body), {}, request));
+    return request.priority;
+  };
+  EXPECT_EQ(priority("{}").value(), 0);
+  EXPECT_EQ(priority(R"({"priority": -7})").value(), -7);
+  for (const char* wrong : {R"({"priority": "high"})", R"({"priority": 1.5})", R"({"priority": 10000000000})"}) {
+    EXPECT_FALSE(priority(wrong).ok()) << wrong;
+  }
+}
+
 TEST(CacheHints, ASaltIsATextThatIsNotEmpty) {
   const auto salt = [](const std::string& body) { return read_cache_salt(Json::parse(body)); };
   EXPECT_EQ(salt("{}").value(), "");

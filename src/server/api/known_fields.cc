@@ -44,7 +44,8 @@ constexpr std::string_view kGenerating[] = {"model",
                                             "timings_per_token",
                                             "return_tokens",
                                             "user",
-                                            "prompt_cache_key"};
+                                            "prompt_cache_key",
+                                            "priority"};
 
 constexpr std::string_view kChat[] = {"messages",
                                       "tools",

@@ -2,7 +2,7 @@
 
 // The fields that a request may have, so that a misspelt one does not go unnoticed: 'max_token' limits nothing.
 //
-// A field is known if it is obeyed, noted or refused, or if clients send it for good reasons and it changes nothing
+// A field is known if it is obeyed or refused, or if clients send it for good reasons and it changes nothing
 // here; docs/requests.md, docs/anthropic.md and docs/responses.md name the last kind. Every other field is unknown: the
 // reply names it in a header, and so do the log and the trace. Below the top level, fields of messages, of their parts
 // and calls, and of tools are checked, for the kinds that are read: known are the fields that the APIs define (as their

@@ -90,9 +90,10 @@ struct GenerationRequest {
   ToolUse tools = {};                    // matters only if the prompt has tools
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
   bool may_end_thought = false;  // the client may end the reply's thought before it ends by itself
-  // The sender, for the trace; "" if not sent. It changes nothing.
+  // The sender, for order and the trace, never for what is reused; "" if not sent.
   std::string user = {};
   std::string prompt_cache_key = {};
+  int priority = 0;                              // of those that wait the lowest come first
   std::vector<std::string> unknown_fields = {};  // fields of the body (known_fields.h) that changed nothing
 
   std::size_t choices() const { return choices_per_prompt * (1 + more_prompts.size()); }

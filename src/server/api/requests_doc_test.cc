@@ -68,7 +68,7 @@ Names read_by_all() {
 }
 
 TEST(RequestsDoc, NamesEveryFieldThatIsRead) {
-  EXPECT_EQ(read_by_all(), joined(joined(documented("Obeyed by both"), documented("Sampling")), documented("Noted")));
+  EXPECT_EQ(read_by_all(), joined(joined(documented("Obeyed by both"), documented("Sampling")), documented("Hints")));
   EXPECT_EQ(joined(read_by("openai/chat.cc"), read_by("template_switches.cc")), documented("Obeyed by chats"));
   EXPECT_EQ(read_by("openai/completions.cc"), documented("Obeyed by completions"));
   EXPECT_EQ(read_by("native_completion.cc"), documented("Obeyed by infill"));

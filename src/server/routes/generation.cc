@@ -165,6 +165,8 @@ class Starter {
     if (request_.score_prompt) job.scored_prompt = request_.scored_tokens;
     job.longest_prefill_ms = request_.longest_prompt_ms;
     job.client = client_of(generation_.http, tenant_);
+    job.session = session_of(generation_.http, request_, tenant_);
+    job.priority = request_.priority;
     job.markers = markers_of(job.prompt, service_.turn_openings);
     // The body, which a trace may show, goes with the first prompt.
     if (service_.traced) job.origin = origin_of(generation_.http, request_, service_.trace_prompts && earlier == 0);

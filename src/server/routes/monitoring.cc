@@ -78,6 +78,10 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
               number(stats.plans)),
       counter("kvkeep_requests_set_aside_total", "Times that a request gave its cells to an older one.",
               number(stats.set_aside)),
+      counter("kvkeep_prefill_preemptions_total", "Times that one prefill paused for a slice of another.",
+              number(stats.preemptions)),
+      counter("kvkeep_prefix_waits_total", "Times that a request waited for a prefix that another was prefilling.",
+              number(stats.prefix_waits)),
       audits(stats.audits),
   };
 }

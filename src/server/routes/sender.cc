@@ -43,6 +43,31 @@ std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {
 
 namespace {
 
+// The first that is there counts. A sub-agent of opencode names its parent, one of Claude Code has its session.
+constexpr std::array<std::string_view, 6> kSessionHeaders = {
+    "x-parent-session-id", "x-claude-code-session-id", "x-session-affinity", "x-session-id", "session-id", "thread-id"};
+
+std::string_view session_name(const HttpRequest& http, const api::GenerationRequest& request) {
+  for (const std::string_view name : kSessionHeaders) {
+    if (const std::string_view value = http.header(name); !value.empty()) return value;
+  }
+  return request.prompt_cache_key.empty() ? request.user : request.prompt_cache_key;
+}
+
+}  // namespace
+
+std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& request, const Tenant& tenant) {
+  const std::string_view name = session_name(http, request);
+  if (name.empty()) return 0;
+  ByteHasher hasher;
+  hasher.append_field(name);
+  hasher.append_field(tenant.hex());
+  const std::uint64_t session = std::hash<std::string>()(hasher.finish<Hash256<struct SessionTag>>().hex());
+  return session == 0 ? 1 : session;
+}
+
+namespace {
+
 constexpr std::size_t kMostHeaders = 32;
 constexpr std::size_t kMostBytes = 512;  // kept of a header or a model's name
 

@@ -25,6 +25,11 @@ Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_vi
 // alike. The numbers are only compared.
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant);
 
+// The conversation, agent or user that asks, by what the client says: the session of its headers (that of the parent if
+// a sub-agent asks), else `prompt_cache_key`, else `user` or Anthropic's `metadata.user_id`. Equal names of two tenants
+// are two sessions. Returns 0 if the client says nothing. The numbers are only compared.
+std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& request, const Tenant& tenant);
+
 // The facts about a request's sender that the trace gets; with `with_prompt` also the body. Only headers that name a
 // session or an API version are kept, so that no key gets into a file.
 std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,

@@ -55,6 +55,41 @@ TEST(TenantOf, ScalesOfAdaptersCount) {
   EXPECT_TRUE(tenants.contains(kNoTenant));
 }
 
+struct SessionHint {
+  HeaderList headers = {};
+  std::string key = {};
+  std::string user = {};
+};
+
+std::uint64_t session_of_hint(const SessionHint& hint, const Tenant& tenant = kNoTenant) {
+  HttpRequest http;
+  http.headers = hint.headers;
+  api::GenerationRequest request;
+  request.prompt_cache_key = hint.key;
+  request.user = hint.user;
+  return session_of(http, request, tenant);
+}
+
+TEST(SessionOf, IsTheFirstThatTheClientNames) {
+  EXPECT_EQ(session_of_hint({}), 0U);
+  const std::uint64_t main = session_of_hint({.key = "a"});
+  EXPECT_NE(main, 0U);
+  const std::vector<SessionHint> same = {
+      {.headers = {{"X-Claude-Code-Session-Id", "a"}, {"x-claude-code-agent-id", "sub"}}, .user = "somebody"},
+      {.headers = {{"x-session-affinity", "b"}, {"x-session-id", "b"}, {"x-parent-session-id", "a"}}},
+      {.headers = {{"session-id", "a"}, {"thread-id", "c"}}, .key = "c"},
+      {.key = "a", .user = "somebody"},
+      {.user = "a"}};
+  for (const SessionHint& hint : same) EXPECT_EQ(session_of_hint(hint), main);
+  EXPECT_NE(session_of_hint({.key = "b"}), main);
+}
+
+TEST(SessionOf, TenantsWithTheSameNameAreTwoSessions) {
+  Tenant other = kNoTenant;
+  other.bytes[0] ^= 1;
+  EXPECT_NE(session_of_hint({.key = "a"}), session_of_hint({.key = "a"}, other));
+}
+
 TEST(Adapters, HaveTheScalesOfTheStartUntilSomebodySetsOthers) {
   Adapters adapters({{"a.gguf", 1, "sql", "Q: "}, {"b.gguf", 0, "", ""}});
   using Scales = engine::AdapterScales;

@@ -66,7 +66,7 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   EXPECT_EQ(inbox.stats().waiting, 4U);
   Inbox::Arrived arrived = inbox.collect(kNoWait);
   EXPECT_EQ(arrived.requests.size(), 2U);
-  std::deque<std::unique_ptr<Request>> waiting;
+  std::vector<std::unique_ptr<Request>> waiting;
   for (auto& one : arrived.requests) waiting.push_back(std::move(one));
   inbox.note_queue(0, waiting_replies(waiting, {}));
   EXPECT_EQ(inbox.stats().waiting, 4U);

@@ -15,6 +15,7 @@
 #include "base/types.h"
 #include "engine/sampling.h"
 #include "policy/cut.h"
+#include "policy/next_call.h"
 
 namespace kvkeep::server {
 
@@ -29,12 +30,15 @@ struct Job {
   std::string kind;             // "chat" or "completion", for the log
   std::vector<TokenId> prompt;  // not empty, shorter than the context; text matching may put other ids in its place
   engine::SamplingParams sampling;
-  std::optional<std::int64_t> max_tokens = {};       // empty: until the context is full
-  bool cache_prompt = true;                          // false: neither reads nor writes any tier
-  engine::AdapterScales adapters = {};               // not the fingerprint's: `tenant` is with_adapters() then
-  Tenant tenant = kNoTenant;                         // jobs share cached state, in every tier, within it only
-  std::optional<std::size_t> place = {};             // where monitors and slot orders find it, if that place is free
-  std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
+  std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full
+  bool cache_prompt = true;                     // false: neither reads nor writes any tier
+  engine::AdapterScales adapters = {};          // not the fingerprint's: `tenant` is with_adapters() then
+  Tenant tenant = kNoTenant;                    // jobs share cached state, in every tier, within it only
+  std::optional<std::size_t> place = {};        // where monitors and slot orders find it, if that place is free
+  std::uint64_t client = 0;                     // the program that asks, and its user: its prompts are alike
+  // Hints for the order, never part of the identity of state: requests of one session take turns as one.
+  std::uint64_t session = policy::kNoSession;
+  int priority = 0;                                  // of those that wait the lowest come first
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h); null: none

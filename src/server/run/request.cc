@@ -84,8 +84,8 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   return batch;
 }
 
-std::size_t waiting_replies(const std::deque<std::unique_ptr<Request>>& waiting,
-                            const std::vector<std::unique_ptr<Request>>& active) {
+std::size_t waiting_replies(std::span<const std::unique_ptr<Request>> waiting,
+                            std::span<const std::unique_ptr<Request>> active) {
   std::size_t replies = waiting.size();
   for (const auto& request : waiting) replies += request->branches.size();
   for (const auto& request : active) replies += request->branches.size();
@@ -95,7 +95,8 @@ std::size_t waiting_replies(const std::deque<std::unique_ptr<Request>>& waiting,
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences) {
   std::size_t promised = 0;
   for (const auto& request : requests) {
-    if (request->phase != Request::Phase::kLoading || !request->seq) continue;
+    const bool grows = request->phase == Request::Phase::kLoading || request->phase == Request::Phase::kPrefill;
+    if (!grows || !request->seq) continue;
     promised += request->effective.tokens.size() - sequences[*request->seq].tokens.size();
   }
   return static_cast<std::uint32_t>(promised);
@@ -131,18 +132,23 @@ RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId
 // Logits are large, and scoring a token takes as long as its vocabulary: running requests wait for a slice.
 constexpr std::size_t kScoredSlice = 32;
 
-policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached) {
+policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture) {
   std::optional<Position> end = request.cuts.next();
   const Position scored = Position{} + held + kScoredSlice;
   if (request.wants_scores()) end = std::min(end.value_or(scored), scored);
+  const Position capture_at = request.captured_to + capture.tokens;
+  if (capture.bounds && capture_at > Position{} + held) end = std::min(end.value_or(capture_at), capture_at);
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
+          .awaits = request.awaits.has_value(),
           .ahead = request.job.ahead,
-          .captured_by_window = cached,
+          .session = request.job.session,
+          .priority = request.job.priority,
           .tokens = request.effective.tokens.size(),
           .held = held,
-          .next_cut = end};
+          .next_cut = end,
+          .passed = request.passed};
 }
 
 }  // namespace kvkeep::server

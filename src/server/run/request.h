@@ -3,7 +3,6 @@
 // A request from submit to its end, as the engine thread sees it.
 
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,6 +22,12 @@
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
+
+// A prefix that another request is prefilling (awaited_prefix.h).
+struct AwaitedPrefix {
+  std::uint64_t number = 0;  // of that request
+  Position until = {};
+};
 
 struct Request {
   using Phase = policy::ScheduledRequest::Phase;
@@ -49,6 +54,12 @@ struct Request {
   bool reported = false;      // the first on_prefill was sent
   bool must_wait = false;     // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
+  std::uint64_t number = 0;  // by arrival, from 1 on
+  std::optional<AwaitedPrefix> awaits = {};
+  std::uint32_t awaited = 0;            // so often
+  std::uint32_t passed = 0;             // see policy::ScheduledRequest
+  std::uint32_t overtaken = 0;          // see policy::QueuedRequest
+  Position captured_to = {};            // its last slice that was captured ended there
   std::size_t told_tokens = 0;          // tokens of the prompt that the last on_prefill reported
   std::unique_ptr<RequestTrace> trace;  // null: no trace is wanted
   // Further replies to the prompt (branches.h). They are here until its prefill ends, and ended by whatever ends it.
@@ -79,10 +90,10 @@ std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& reques
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
 // Replies that have no place yet: those of requests that wait, and branches whose prompt is still computed.
-std::size_t waiting_replies(const std::deque<std::unique_ptr<Request>>& waiting,
-                            const std::vector<std::unique_ptr<Request>>& active);
+std::size_t waiting_replies(std::span<const std::unique_ptr<Request>> waiting,
+                            std::span<const std::unique_ptr<Request>> active);
 
-// Cells that requests will take whose rows are being read from disk.
+// Cells that requests will take whose rows are being read from disk, or whose prompts are being prefilled.
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);
 
 // Splits requests into groups that may decode in one call, which has one set of scales of adapters.
@@ -97,8 +108,13 @@ bool is_enough(const Request& request, std::size_t context_tokens);
 // Returns the trace of the request that runs on `seq`; null if none runs there or wants one.
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq);
 
-// The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `cached`: its state is captured.
-policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached);
+// The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `capture`: how far apart its
+// captures are.
+struct CaptureStride {
+  std::size_t tokens = 0;
+  bool bounds = false;  // no slice goes beyond the next capture: rows of a window would slide off uncaptured
+};
+policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture);
 
 // The request as the log and the trace show it; the result refers to all three arguments.
 EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error);

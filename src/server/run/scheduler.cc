@@ -8,9 +8,13 @@
 
 #include "base/assert.h"
 #include "cache/cache.h"
+#include "policy/cached_prefix.h"
+#include "server/run/awaited_prefix.h"
 #include "server/run/branches.h"
 #include "server/run/embeddings.h"
 #include "server/run/places.h"
+#include "server/run/request_queue.h"
+#include "server/run/schedule.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
@@ -21,6 +25,7 @@ constexpr ByteCount kAuditUnit = mebibytes(16);
 
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
+constexpr std::size_t kEstimatesPerRound = 2;
 
 // While there is nothing to do, a client that left is noticed after this time.
 constexpr std::chrono::milliseconds kLongestWait{100};
@@ -36,6 +41,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       clock_(clock),
       inbox_(options.queue_limit),
       places_(std::make_unique<Places>(options.parallel)),
+      waiting_(std::make_unique<RequestQueue>()),
       traces_(options.trace, clock),
       sequences_({.capture_every_tokens = options.capture_every_tokens,
                   .idle_to_live_ns = options.idle_to_live_ns,
@@ -48,6 +54,13 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
               engine.memory(), cache, sequences_),
       cut_planner_({.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
                    engine.memory(), cache),
+      schedule_(
+          std::make_unique<Schedule>(ScheduleOptions{.parallel = options.parallel,
+                                                     .slice_ms = options.slice_ms,
+                                                     .ahead_slice_ms = options.ahead_slice_ms,
+                                                     .capture_prefilled_tokens = options.capture_prefilled_tokens,
+                                                     .least_window_slice_tokens = options.least_window_slice_tokens},
+                                     engine.description(), engine.memory(), sequences_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { inbox_.deliver({nullptr, std::move(result)}); }) {}
@@ -83,7 +96,7 @@ bool Scheduler::collect() {
   const auto wait = has_work ? std::chrono::milliseconds(0) : kLongestWait;
   Inbox::Arrived arrived = inbox_.collect(wait);
   changed_ |= arrived.any();
-  for (auto& request : arrived.requests) waiting_.push_back(std::move(request));
+  for (auto& request : arrived.requests) waiting_->add(std::move(request));
   for (const LoadedState& done : arrived.loaded) {
     done.request != nullptr ? note_read(*done.request, done.result) : audit_.loaded(done.result);
   }
@@ -93,61 +106,42 @@ bool Scheduler::collect() {
 void Scheduler::run() {
   while (collect()) {
     heed_distrust();
-    if (!waiting_.empty()) note_audit(audit_.disturb());
+    if (!waiting_->empty()) note_audit(audit_.disturb());
     const std::vector<Question> asked = inbox_.take_questions(kQuestionsPerRound);
     if (!asked.empty()) note_audit(audit_.abandon());  // its cells and its sequence are as good as free
     for (const Question& question : asked) question(nullptr);
     drop_gone();
     sequences_.expire_idle();
     admit();
-    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_, active_));  // a call may take long
+    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_->all(), active_));  // a call may take long
     decode_step();
     prefill_slice();
     if (options_.embeddings != nullptr) options_.embeddings->turn();
-    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_, active_));
+    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_->all(), active_));
     erase_finished();
     audit();
   }
   end_all();
 }
 
-// The facts that decide who comes next, except for the queue, which only admit() asks about.
-policy::ScheduleView Scheduler::schedule() const {
-  policy::ScheduleView view;
-  for (const auto& request : active_) view.admitted.push_back(scheduled(*request));
-  view.idle = sequences_.idle();
-  view.most_admitted = options_.parallel;
-  const std::size_t window = engine_.memory().shape().window_tokens;
-  view.limits = {
-      .batch_tokens = engine_.description().batch_tokens,
-      .busy_slice_tokens = options_.busy_slice_tokens,
-      .ahead_slice_tokens = policy::ahead_slice(rates_.rates().prefill_tokens_per_s, options_.ahead_slice_ms),
-      .window_slice_tokens = window > 0 ? std::max(window, options_.least_window_slice_tokens) : 0};
-  return view;
-}
-
-policy::ScheduledRequest Scheduler::scheduled(const Request& request) const {
-  return as_scheduled(request, request.seq ? sequences_[*request.seq].tokens.size() : 0, lookup_.cached(request.job));
-}
+policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active_, *waiting_, rates_.rates()); }
 
 // ---- starting ----
 
 // Looking up and planning again makes sense only when something has changed, not after every decoded token.
 void Scheduler::admit() {
+  changed_ |= release_awaiting(*waiting_, active_, sequences_);
+  if (active_.size() >= options_.parallel) waiting_->estimate(lookup_, terms(), kEstimatesPerRound);
   if (!std::exchange(changed_, false)) return;
   for (const auto& request : active_) request->must_wait = false;
-  for (;;) {
-    policy::ScheduleView view = schedule();
-    for (const auto& request : waiting_) view.queued.push_back(scheduled(*request));
-    const auto next = policy::next_start(view);
-    if (!next) return;
-    if (next->from_queue) {
-      const auto chosen = waiting_.begin() + static_cast<std::ptrdiff_t>(next->at);
-      active_.push_back(std::move(*chosen));
-      waiting_.erase(chosen);
-    }
+  while (const auto next = policy::next_start(schedule())) {
+    if (next->from_queue) active_.push_back(waiting_->take(next->at));
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
     request.must_wait = !start(request);
+    if (next->from_queue && !request.awaits) waiting_->note_started(request);
+    if (!next->from_queue || !request.awaits) continue;
+    waiting_->put_back(std::move(active_.back()));
+    active_.pop_back();
   }
 }
 
@@ -163,6 +157,10 @@ bool Scheduler::start(Request& request) {
   request.known = found.known;
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
+  if (lookup_.cached(request.job) && await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_)) {
+    inbox_.count([](SchedulerStats& stats) { ++stats.prefix_waits; });
+    return true;
+  }
   if (plan.start == policy::Plan::Start::kWait) {
     if (!std::exchange(request.told_to_wait, true) && !request.reported) log_waiting(request.job, request.stats);
     return false;
@@ -291,6 +289,8 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
 void Scheduler::begin_prefill(Request& request) {
   request.restore.end();
   request.phase = Phase::kPrefill;
+  request.passed = 0;
+  request.captured_to = sequences_[*request.seq].end();
   sequences_.begin_capture(*request.seq);
   const Sequence& held = sequences_[*request.seq];
   request.cuts = cut_planner_.plan({.job = request.job,
@@ -360,6 +360,8 @@ void Scheduler::prefill_slice() {
   if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
   const double ms = ms_since(begin_ns);
   rates_.note_prefilled(slice->tokens, ms);
+  const bool preempted = schedule_->note_slice(active_, request, slice->tokens, ms);
+  if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
   note_prefilled(request, slice->tokens, ms);
 }
@@ -402,14 +404,16 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
 
 // Further replies to the prompt run at once, as many as there is room for; the others are the next to start.
 void Scheduler::place_branches(Request& request, std::span<const TokenId> first_tokens) {
-  std::ptrdiff_t waiting = 0;
+  bool waits = false;
   for (std::unique_ptr<Request>& branch : std::exchange(request.branches, {})) {
     Request& placed = *branch;
     if (active_.size() < options_.parallel && fork_branch(placed, *request.seq, sequences_)) {
       active_.push_back(std::move(branch));
     } else {
-      if (waiting == 0) sequences_.capture_point(*request.seq, policy::CutReason::kTurn);  // they start there
-      waiting_.insert(waiting_.begin() + waiting++, std::move(branch));
+      if (!std::exchange(waits, true))
+        sequences_.capture_point(*request.seq, policy::CutReason::kTurn);  // they start there
+      placed.number = request.number;
+      waiting_->add_branch(std::move(branch));
     }
     placed.first_token_ns = request.first_token_ns;
     placed.stats.prompt_ms = request.stats.prompt_ms;
@@ -422,6 +426,10 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
 void Scheduler::capture_slice(Request& request) {
   const std::optional<policy::Cut> cut = request.cuts.take(sequences_[*request.seq].end());
   const policy::Cut at = cut.value_or(policy::Cut{});
+  const Position end = sequences_[*request.seq].end();
+  const bool complete = end.value() >= request.effective.tokens.size();
+  if (!cut && !complete && end - request.captured_to < schedule_->capture_stride(request).tokens) return;
+  request.captured_to = end;
   sequences_.capture(*request.seq, at.reason);
   if (!cut && engine_.memory().shape().window_tokens == 0) return;
   const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
@@ -479,7 +487,7 @@ bool Scheduler::find_cells(const Request& request, std::size_t count) {
 // A request finds no cells, although all younger ones gave theirs up: it waits for the older ones, if there are any.
 void Scheduler::yield_cells(Request& request) {
   const bool others = std::ranges::any_of(
-      active_, [&](const auto& other) { return other.get() != &request && scheduled(*other).held > 0; });
+      active_, [&](const auto& other) { return other.get() != &request && schedule_->held(*other) > 0; });
   if (others) return set_aside(request, true);
   if (request.phase == Phase::kDecode) return finish(request, Finish::kLength);
   finish(request, Finish::kError, no_space("the model's memory has no room for this request; raise -c"));
@@ -504,7 +512,7 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
 
 // The client has left; or the job is a prefill ahead, and there are other requests.
 bool Scheduler::is_over(const Request& request) const {
-  return request.sink->gone() || (request.job.ahead && active_.size() + waiting_.size() > 1);
+  return request.sink->gone() || (request.job.ahead && active_.size() + waiting_->size() > 1);
 }
 
 void Scheduler::drop_gone() {
@@ -512,7 +520,7 @@ void Scheduler::drop_gone() {
     if (request->phase != Phase::kLoading && is_over(*request)) finish(*request, Finish::kGone);
   };
   std::ranges::for_each(active_, drop);
-  std::ranges::for_each(waiting_, drop);
+  std::ranges::for_each(waiting_->all(), drop);
   erase_finished();
 }
 
@@ -540,7 +548,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
 void Scheduler::erase_finished() {
   const auto finished = [](const std::unique_ptr<Request>& request) { return request->sink == nullptr; };
   std::erase_if(active_, finished);
-  std::erase_if(waiting_, finished);
+  waiting_->erase_ended();
 }
 
 void Scheduler::end_all() {
@@ -556,9 +564,9 @@ void Scheduler::end_all() {
   }
   collect();  // takes requests that came just before the stop
   for (auto& request : active_) finish(*request, Finish::kError, stopped);
-  for (auto& request : waiting_) finish(*request, Finish::kError, stopped);
+  for (const auto& request : waiting_->all()) finish(*request, Finish::kError, stopped);
   active_.clear();
-  waiting_.clear();
+  waiting_->clear();
   sequences_.keep_idle();
 }
 
@@ -566,7 +574,7 @@ void Scheduler::end_all() {
 
 // Requests that run or wait come first.
 void Scheduler::audit() {
-  if (!active_.empty() || !waiting_.empty() || any_of(options_.embeddings)) return note_audit(audit_.disturb());
+  if (!active_.empty() || !waiting_->empty() || any_of(options_.embeddings)) return note_audit(audit_.disturb());
   engine_.use_adapters({});
   note_audit(audit_.step(sequences_.free(), schedule().limits.ahead_slice_tokens));
 }

@@ -3,18 +3,17 @@
 // The scheduler: a continuous batch over one engine.
 //
 // One thread runs run() and owns the engine. Each round: decode steps of all running requests in one call, then one
-// bounded slice of the oldest request that still prefills (a mixed batch was measured to be slower than two calls).
+// bounded slice of a request that prefills (a mixed batch was measured to be slower than two calls).
 // policy/next_call.h chooses the next call, policy/plan.h what a request reuses; the scheduler carries it out.
-// A request looks up the cache only when no other prefills, so that requests which arrive together share what the
-// first of them computes. Sequences stay in the model's memory after their reply, captured, until cells or sequence
-// numbers run short; then the least recently used leaves.
+// A request whose prompt shares more with one that prefills than is there now waits for that part (awaited_prefix.h),
+// so that requests which arrive together share what the first of them computes. Sequences stay in the model's memory
+// after their reply, captured, until cells or sequence numbers run short; then the least recently used leaves.
 //
 // Rows of every decode call that returned kOk stay valid, even if their request then ends; after kAborted or kFailed
 // the sequences of that call are dropped and rebuilt from captured state.
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,6 +48,8 @@ namespace kvkeep::server {
 
 class Embeddings;
 class Places;
+class RequestQueue;
+class Schedule;
 struct Place;
 struct Request;
 struct RestoreUnit;
@@ -122,7 +123,6 @@ class Scheduler {
 
   bool collect();  // waits if there is nothing to do; returns false if the server stops
   policy::ScheduleView schedule() const;
-  policy::ScheduledRequest scheduled(const Request& request) const;
 
   // Starting.
   void admit();
@@ -178,13 +178,14 @@ class Scheduler {
   std::atomic<bool> prefilling_{false};
 
   // Engine thread only.
-  std::deque<std::unique_ptr<Request>> waiting_;
+  const std::unique_ptr<RequestQueue> waiting_;
   std::vector<std::unique_ptr<Request>> active_;  // in order of admission
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;
   CutPlanner cut_planner_;
   policy::RateMeter rates_;
+  const std::unique_ptr<Schedule> schedule_;
   policy::RestoreTrials trials_;
   Audit audit_;
   bool heeded_distrust_ = false;

@@ -67,6 +67,7 @@ TEST(SchedulerWithDisk, FirstCapturesFindBuffersReadyIfTheyWerePrepared) {
 }
 
 TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
+  const std::set<std::size_t> ends{0, 32, 216, 256, 344, 472};  // of the segments before the lost one
   for (std::size_t lost = 0; lost < 6; ++lost) {
     const sim::TemporaryDirectory directory;
     const auto prompt = stored_prompt(directory.path(), 600, 22);
@@ -82,7 +83,7 @@ TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
     if (reply.stats.prefilled_tokens > 1) {
       EXPECT_EQ(reply.stats.miss, MissReason::kLoadFailed);
       const std::size_t cached = reply.stats.cached_tokens;
-      EXPECT_TRUE(cached == 32 || cached % 128 == 0) << "up to the segment that was lost: " << cached;
+      EXPECT_TRUE(ends.contains(cached)) << "up to the segment that was lost: " << cached;
     }
     EXPECT_EQ(world.ask(prompt, 10).stats.prefilled_tokens, 1U) << "and it was stored again";
   }
@@ -145,7 +146,7 @@ TEST(SchedulerWithDisk, ALongPathIsRestoredWindowByWindow) {
                .hand_run_reader = &reader});
   world.start();
   auto reply = world.submit(prompt, 10);
-  EXPECT_EQ(restored_before_each_load(world, reader, reply), (std::vector<std::uint64_t>{0, 256, 512}));
+  EXPECT_EQ(restored_before_each_load(world, reader, reply), (std::vector<std::uint64_t>{0, 256, 472}));
   const Reply done = reply.get();
   EXPECT_EQ(done.tokens, world.expected(prompt, 10));
   EXPECT_EQ(done.stats.disk_tokens, 599U);

@@ -6,7 +6,7 @@ namespace kvkeep::server {
 namespace {
 
 TEST(SchedulerSlices, APrefillNextToOthersIsCutIntoBusySlices) {
-  World world({}, mebibytes(64), {.parallel = 2, .busy_slice_tokens = 16});
+  World world({}, mebibytes(64), {.parallel = 2, .slice_ms = 1e-6});
   std::mt19937 random(32);
   const auto other = random_tokens(random, 300);
   std::future<Reply> beside;
@@ -19,7 +19,52 @@ TEST(SchedulerSlices, APrefillNextToOthersIsCutIntoBusySlices) {
   world.start();
   (void)world.ask(random_tokens(random, 8), 100);
   EXPECT_EQ(beside.get().tokens, world.expected(other, 2));
-  EXPECT_EQ(longest, 16U);
+  EXPECT_EQ(longest, 64U) << "the least slice";
+}
+
+// A giant that was interrupted goes on where it was: each of its tokens is computed once.
+TEST(SchedulerSlices, AShortPromptPassesALongOneThatLosesNothing) {
+  World world({}, mebibytes(64), {.parallel = 2, .slice_ms = 1e-6});
+  std::mt19937 random(35);
+  const auto giant = random_tokens(random, 700);
+  const auto small = random_tokens(random, 40);
+  std::future<Reply> beside;
+  std::size_t decodes = 0;
+  std::size_t when_small_ended = 0;
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken>) {
+    if (++decodes == 3) beside = world.submit(small, 1);
+    if (beside.valid() && when_small_ended == 0 &&
+        beside.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+      when_small_ended = decodes;
+    }
+  });
+  world.start();
+  const Reply reply = world.ask(giant, 4);
+  EXPECT_EQ(reply.tokens, world.expected(giant, 4));
+  EXPECT_EQ(reply.stats.prefilled_tokens, giant.size());
+  EXPECT_EQ(beside.get().tokens, world.expected(small, 1));
+  EXPECT_LE(when_small_ended, 8U) << "two slices, the giant's at most one between them";
+  EXPECT_GT(when_small_ended, 0U);
+  EXPECT_GE(world.scheduler.stats().preemptions, 1U);
+}
+
+TEST(SchedulerSlices, RequestsWaitForAPrefixThatAnotherOneComputes) {
+  World world({}, mebibytes(64), {.parallel = 3, .slice_ms = 1e-6});
+  std::mt19937 random(36);
+  const auto shared = random_tokens(random, 400);
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<std::future<Reply>> replies;
+  for (int i = 0; i < 3; ++i) prompts.push_back(shared + random_tokens(random, 20));
+  for (const auto& prompt : prompts) replies.push_back(world.submit(prompt, 3));
+  world.start();
+  std::size_t prefilled = 0;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const Reply reply = replies[i].get();
+    EXPECT_EQ(reply.tokens, world.expected(prompts[i], 3));
+    prefilled += reply.stats.prefilled_tokens;
+  }
+  EXPECT_EQ(prefilled, shared.size() + 3 * 20);
+  EXPECT_GE(world.scheduler.stats().prefix_waits, 2U);
 }
 
 TEST(SchedulerSlices, ALongReplyIsCapturedBeforeItsEnd) {

@@ -24,6 +24,8 @@ struct SchedulerStats {
   std::size_t longest_tokens = 0;   // of a prompt with its reply, in the model's memory, so far
   std::uint64_t plans = 0;          // lookups and plans made, including those that ended in waiting
   std::uint64_t set_aside = 0;      // requests interrupted for lack of cells and resumed later
+  std::uint64_t preemptions = 0;    // slices that one request got before another was done that had begun
+  std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   AuditCounts audits = {};
 
   void note_call(std::size_t running_requests) {

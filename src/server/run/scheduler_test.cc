@@ -286,7 +286,7 @@ TEST(Scheduler, ConcurrentRandomRequestsAreExact) {
   for (int round = 0; round < 6; ++round) {
     // Little of everything: cells, sequences, RAM.
     World world({.cells = 500, .sequences = 5, .batch_tokens = 32}, ByteCount{round % 2 == 0 ? 20'000U : 1U << 20},
-                {.parallel = 3, .busy_slice_tokens = 16, .capture_every_tokens = 8});
+                {.parallel = 3, .slice_ms = 1e-6, .capture_prefilled_tokens = 16, .capture_every_tokens = 8});
     world.start();
     std::vector<std::vector<TokenId>> prompts{random_tokens(random, 100)};
     for (int wave = 0; wave < 10; ++wave) {

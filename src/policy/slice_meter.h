@@ -1,0 +1,55 @@
+#pragma once
+
+// How long slices of prefill take on this machine, and how many tokens thus fit into a time. Pure.
+//
+// A token takes less time in a longer slice, up to some length, and more time the longer the context is. So the time
+// per token is kept for each size class (powers of two), and a measurement corrects the other classes as well: longer
+// slices are never believed to be slower per token than a shorter one just was, nor shorter ones faster than a longer
+// one. Longer classes than the one in use are slowly believed to be faster, by a fifth at most, so that they are tried
+// again after a bad moment.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "policy/next_call.h"
+
+namespace kvkeep::policy {
+
+inline constexpr std::size_t kLeastOwnSlice = 128;  // from here on, longer ones pay only on some machines
+
+class SliceMeter {
+ public:
+  // A slice took so long. Those shorter than a tile say little.
+  void note(std::size_t tokens, double ms);
+
+  // Returns the most tokens that take at most `ms`, by what was measured; at most twice what was tried. A multiple of
+  // kSliceTile, however long one takes.
+  std::size_t within(double ms) const;
+
+  // Returns the least slice that prefills about as fast as any longer one. Tries twice its length, four times, once.
+  std::size_t efficient() const { return trying() ? own_ * 2 : own_; }
+
+ private:
+  static constexpr std::size_t kClasses = 24;  // by the bits of the number of tokens
+  static constexpr std::uint32_t kSamples = 4;
+  // Longer slices hold others up, so they are only taken if they are faster by this factor.
+  static constexpr double kGain = 0.93;
+
+  struct Best {
+    double ms_per_token = 0;
+    std::uint32_t samples = 0;
+    void note(double sample);
+  };
+  bool trying() const { return !settled_ && now_.samples >= kSamples; }
+  void compare(std::size_t tokens, double sample);
+
+  std::array<double, kClasses> ms_per_token_{};  // 0: unknown
+  std::size_t longest_ = 0;                      // slice so far
+  std::size_t own_ = kLeastOwnSlice;
+  bool settled_ = false;
+  Best now_;    // of slices of own_ tokens or a little more
+  Best twice_;  // of slices of twice as many
+};
+
+}  // namespace kvkeep::policy

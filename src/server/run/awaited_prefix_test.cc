@@ -1,0 +1,111 @@
+// Requests that wait for a prefix which another one computes, without a scheduler.
+
+#include "server/run/awaited_prefix.h"
+
+#include "server/run/parts_fixture.h"
+#include "server/run/scheduler_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+class AwaitedPrefixTest : public PartsTest {
+ protected:
+  static std::unique_ptr<Request> request_of(std::vector<TokenId> prompt, std::uint64_t number) {
+    Job job{.id = "test", .kind = "test", .prompt = std::move(prompt), .sampling = {}};
+    auto request = make_request({.job = std::move(job), .replies = {std::make_shared<CollectingSink>()}});
+    request->number = number;
+    return request;
+  }
+  // A request that has computed `held` tokens of its prompt.
+  void add_prefilling(std::vector<TokenId> prompt, std::size_t held) {
+    active.push_back(request_of(prompt, active.size() + 1));
+    active.back()->phase = Request::Phase::kPrefill;
+    active.back()->seq = sequences.place({});
+    prompt.resize(held);
+    sequences.occupy(*active.back()->seq, {.id = "test", .cached = true}, {});
+    sequences.begin_capture(*active.back()->seq);
+    if (held > 0) decode(sequences, *active.back()->seq, prompt);
+  }
+  std::optional<Position> awaited_by(const Request& request, std::uint32_t reused) {
+    const auto found = find_awaited(request, Position{reused}, active, sequences);
+    return found ? std::optional(found->until) : std::nullopt;
+  }
+
+  Sequences sequences = make_sequences();
+  std::vector<std::unique_ptr<Request>> active;
+};
+
+TEST_F(AwaitedPrefixTest, AwaitsThePartThatIsNotThereYet) {
+  add_prefilling(counting(100), 40);
+  auto prompt = counting(80);
+  prompt.push_back(1);
+  prompt.push_back(2);
+  const auto request = request_of(prompt, 9);
+  EXPECT_EQ(awaited_by(*request, 0), Position{80});
+  EXPECT_EQ(awaited_by(*request, 79), Position{80});
+  EXPECT_EQ(awaited_by(*request, 80), std::nullopt) << "the cache has as much";
+  EXPECT_EQ(awaited_by(*request_of(counting(40), 9), 0), std::nullopt) << "it is computed";
+  EXPECT_EQ(awaited_by(*request_of(counting(100), 9), 0), Position{99}) << "the last token is computed in any case";
+  EXPECT_EQ(awaited_by(*request_of(counting(80, 500), 9), 0), std::nullopt) << "nothing in common";
+}
+
+TEST_F(AwaitedPrefixTest, AwaitsTheLongestOfSeveral) {
+  add_prefilling(counting(60), 0);
+  add_prefilling(counting(90), 0);
+  const auto request = request_of(counting(100), 9);
+  const auto found = find_awaited(*request, Position{}, active, sequences);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->number, 2U);
+  EXPECT_EQ(found->until, Position{90});
+}
+
+TEST_F(AwaitedPrefixTest, OnlyOfRequestsThatShareStateAndStillCompute) {
+  add_prefilling(counting(100), 0);
+  const auto request = request_of(counting(80), 9);
+  ASSERT_TRUE(awaited_by(*request, 0).has_value());
+  request->job.tenant = Tenant{.bytes = {7}};
+  EXPECT_FALSE(awaited_by(*request, 0).has_value());
+  request->job.tenant = kNoTenant;
+  request->job.cache_prompt = false;
+  EXPECT_FALSE(awaited_by(*request, 0).has_value());
+  request->job.cache_prompt = true;
+  request->awaited = kMostAwaited;
+  EXPECT_FALSE(awaited_by(*request, 0).has_value()) << "it waited often enough";
+  request->awaited = 0;
+  active[0]->phase = Request::Phase::kDecode;
+  EXPECT_FALSE(awaited_by(*request, 0).has_value());
+  active[0]->phase = Request::Phase::kPrefill;
+  active[0]->sink = nullptr;
+  EXPECT_FALSE(awaited_by(*request, 0).has_value()) << "its client left";
+}
+
+TEST_F(AwaitedPrefixTest, GoesOnWhenThePrefixIsComputedAndNotBefore) {
+  add_prefilling(counting(100), 40);
+  RequestQueue queue;
+  auto request = request_of(counting(80), 0);
+  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences));
+  EXPECT_EQ(request->awaited, 1U);
+  queue.put_back(std::move(request));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  decode(sequences, *active[0]->seq, counting(78));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  decode(sequences, *active[0]->seq, counting(79));
+  EXPECT_TRUE(release_awaiting(queue, active, sequences));
+  EXPECT_FALSE(queue.facts()[0].awaits);
+}
+
+TEST_F(AwaitedPrefixTest, GoesOnWhenNobodyComputesItAnyMore) {
+  add_prefilling(counting(100), 40);
+  add_prefilling(counting(50, 500), 0);
+  ASSERT_TRUE(await_prefix(*active[1], Position{}, active, sequences) == false);
+  active[1]->phase = Request::Phase::kWaiting;
+  active[1]->awaits = AwaitedPrefix{.number = 1, .until = Position{80}};
+  RequestQueue queue;
+  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  active[0]->number = 77;  // the one that computed it is gone
+  EXPECT_TRUE(release_awaiting(queue, active, sequences));
+  EXPECT_FALSE(active[1]->awaits.has_value());
+}
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,104 @@
+#include "server/run/request_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/cached_prefix.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+policy::QueuedRequest facts_of(const Request& request, std::size_t work) {
+  return {.number = request.number,
+          .session = request.job.session,
+          .priority = request.job.priority,
+          .work = work,
+          .overtaken = request.overtaken,
+          .awaits = request.awaits.has_value()};
+}
+
+}  // namespace
+
+void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
+  const policy::QueuedRequest facts = facts_of(*request, work);
+  const auto place = std::ranges::upper_bound(facts_, facts.number, {}, &policy::QueuedRequest::number);
+  requests_.insert(requests_.begin() + (place - facts_.begin()), std::move(request));
+  awaiting_ += facts.awaits ? 1 : 0;
+  facts_.insert(place, facts);
+}
+
+void RequestQueue::add(std::unique_ptr<Request> request) {
+  request->number = ++arrived_;
+  const std::size_t work = request->effective.tokens.size();
+  insert(std::move(request), work);
+}
+
+void RequestQueue::add_branch(std::unique_ptr<Request> branch) {
+  branch->overtaken = policy::kMostOvertaken;
+  insert(std::move(branch), 1);
+}
+
+std::unique_ptr<Request> RequestQueue::take(std::size_t at) {
+  const auto place = static_cast<std::ptrdiff_t>(at);
+  std::unique_ptr<Request> taken = std::move(requests_[at]);
+  taken->overtaken = facts_[at].overtaken;
+  requests_.erase(requests_.begin() + place);
+  facts_.erase(facts_.begin() + place);
+  return taken;
+}
+
+void RequestQueue::note_started(const Request& request) {
+  served_last_ = request.job.session;
+  for (policy::QueuedRequest& other : facts_) other.overtaken += other.number < request.number && !other.awaits ? 1 : 0;
+}
+
+void RequestQueue::put_back(std::unique_ptr<Request> request) {
+  const std::size_t work = request->effective.tokens.size() - request->awaits->until.value();
+  insert(std::move(request), work);
+}
+
+void RequestQueue::estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most) {
+  auto next = std::ranges::upper_bound(facts_, estimated_to_, {}, &policy::QueuedRequest::number);
+  for (; most > 0 && next != facts_.end(); ++next, --most) {
+    const Request& request = *requests_[static_cast<std::size_t>(next - facts_.begin())];
+    const FoundPath found = lookup.find(request.job, request.effective.tokens, terms, request.tiers());
+    next->work = request.effective.tokens.size() - policy::choose_prefix(found.view).to.value();
+    estimated_to_ = next->number;
+  }
+}
+
+bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_over) {
+  const std::size_t before = awaiting_;
+  for (std::size_t i = 0; awaiting_ > 0 && i < facts_.size(); ++i) {
+    if (!facts_[i].awaits || !is_over(*requests_[i]->awaits)) continue;
+    requests_[i]->awaits.reset();
+    facts_[i].awaits = false;
+    --awaiting_;
+  }
+  return awaiting_ < before;
+}
+
+void RequestQueue::erase_ended() {
+  const auto ended = [this](const policy::QueuedRequest& facts) {
+    return requests_[static_cast<std::size_t>(&facts - facts_.data())]->sink == nullptr;
+  };
+  awaiting_ -= static_cast<std::size_t>(
+      std::ranges::count_if(facts_, [&](const auto& facts) { return facts.awaits && ended(facts); }));
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < facts_.size(); ++i) {
+    if (requests_[i]->sink == nullptr) continue;
+    if (kept != i) requests_[kept] = std::move(requests_[i]);
+    facts_[kept++] = facts_[i];
+  }
+  requests_.resize(kept);
+  facts_.resize(kept);
+}
+
+void RequestQueue::clear() {
+  requests_.clear();
+  facts_.clear();
+  awaiting_ = 0;
+}
+
+}  // namespace kvkeep::server

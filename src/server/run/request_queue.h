@@ -1,0 +1,59 @@
+#pragma once
+
+// Requests that have no place yet, in order of arrival, and the facts by which policy/next_call.h chooses among them.
+//
+// The facts lie side by side and change with the queue, so that a choice among a thousand copies nothing. Engine thread
+// only.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "policy/next_call.h"
+#include "server/run/lookup.h"
+#include "server/run/request.h"
+
+namespace kvkeep::server {
+
+class RequestQueue {
+ public:
+  std::size_t size() const { return requests_.size(); }
+  bool empty() const { return requests_.empty(); }
+  std::span<const std::unique_ptr<Request>> all() const { return requests_; }
+  std::span<const policy::QueuedRequest> facts() const { return facts_; }
+  // The session of the request that got the last place.
+  std::uint64_t served_last() const { return served_last_; }
+
+  // A request that just came.
+  void add(std::unique_ptr<Request> request);
+  // Further replies to a prompt whose prefill ended: they go before all that came after that prompt.
+  void add_branch(std::unique_ptr<Request> branch);
+  // The request at `at` leaves for a place: note_started() or put_back() follows.
+  std::unique_ptr<Request> take(std::size_t at);
+  // The request that was taken has its place. It overtook those that came before it and do not await a prefix.
+  void note_started(const Request& request);
+  // The request that was taken turned out to await a prefix, so it needs no place until then, and overtook nobody.
+  void put_back(std::unique_ptr<Request> request);
+
+  // Estimates the tokens to prefill of at most `most` requests that have no estimate: each is looked up once. Until
+  // then all of its prompt counts.
+  void estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most);
+  // Lets requests go on for which `is_over` says so. Returns true if there were any.
+  bool release(const std::function<bool(const AwaitedPrefix&)>& is_over);
+  void erase_ended();
+  void clear();
+
+ private:
+  void insert(std::unique_ptr<Request> request, std::size_t work);
+
+  std::vector<std::unique_ptr<Request>> requests_;
+  std::vector<policy::QueuedRequest> facts_;  // of the request at the same place
+  std::uint64_t arrived_ = 0;
+  std::uint64_t served_last_ = policy::kNoSession;
+  std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
+  std::size_t awaiting_ = 0;        // requests that await a prefix
+};
+
+}  // namespace kvkeep::server

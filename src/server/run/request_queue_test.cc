@@ -1,0 +1,168 @@
+// The queue without a scheduler: facts stay with their requests, and who overtook whom is counted.
+
+#include "server/run/request_queue.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "server/run/parts_fixture.h"
+#include "server/run/scheduler_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+struct Waiting {
+  std::string id;
+  std::size_t tokens = 10;
+  std::uint64_t session = policy::kNoSession;
+  int priority = 0;
+};
+
+std::unique_ptr<Request> waiting_request(const Waiting& waiting) {
+  Job job{.id = waiting.id, .kind = "test", .prompt = counting(waiting.tokens), .sampling = {}};
+  job.session = waiting.session;
+  job.priority = waiting.priority;
+  return make_request({.job = std::move(job), .replies = {std::make_shared<CollectingSink>()}});
+}
+
+std::string ids_of(const RequestQueue& queue) {
+  std::string ids;
+  for (const auto& request : queue.all()) ids += request->job.id;
+  return ids;
+}
+
+std::vector<std::uint32_t> overtaken_in(const RequestQueue& queue) {
+  std::vector<std::uint32_t> counts;
+  for (const auto& facts : queue.facts()) counts.push_back(facts.overtaken);
+  return counts;
+}
+
+void expect_facts_agree(const RequestQueue& queue) {
+  ASSERT_EQ(queue.facts().size(), queue.size());
+  EXPECT_TRUE(std::ranges::is_sorted(queue.facts(), {}, &policy::QueuedRequest::number));
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    EXPECT_EQ(queue.facts()[i].number, queue.all()[i]->number);
+    EXPECT_EQ(queue.facts()[i].session, queue.all()[i]->job.session);
+    EXPECT_EQ(queue.facts()[i].awaits, queue.all()[i]->awaits.has_value());
+  }
+}
+
+TEST(RequestQueue, KeepsTheOrderOfArrivalAndItsFacts) {
+  RequestQueue queue;
+  EXPECT_TRUE(queue.empty());
+  queue.add(waiting_request({.id = "a", .tokens = 30, .session = 7, .priority = 2}));
+  queue.add(waiting_request({.id = "b", .tokens = 20}));
+  EXPECT_EQ(ids_of(queue), "ab");
+  EXPECT_EQ(queue.facts()[0].work, 30U) << "all of its prompt, until it was looked up";
+  EXPECT_EQ(queue.facts()[0].session, 7U);
+  EXPECT_EQ(queue.facts()[0].priority, 2);
+  EXPECT_EQ(queue.facts()[1].number, 2U);
+  expect_facts_agree(queue);
+}
+
+TEST(RequestQueue, OneThatStartsOvertakesThoseThatCameBefore) {
+  RequestQueue queue;
+  for (const char* id : {"a", "b", "c"}) queue.add(waiting_request({.id = id, .session = 7}));
+  const auto taken = queue.take(1);
+  EXPECT_EQ(taken->job.id, "b");
+  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{0, 0})) << "it may not have a place yet";
+  EXPECT_EQ(queue.served_last(), policy::kNoSession);
+  queue.note_started(*taken);
+  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ(queue.served_last(), 7U);
+}
+
+TEST(RequestQueue, OneThatAwaitsAPrefixOvertakesNobodyAndIsNotOvertaken) {
+  RequestQueue queue;
+  for (const char* id : {"a", "b", "c"}) queue.add(waiting_request({.id = id}));
+  auto taken = queue.take(1);
+  taken->awaits = AwaitedPrefix{.number = 9, .until = Position{4}};
+  queue.put_back(std::move(taken));
+  EXPECT_EQ(ids_of(queue), "abc");
+  EXPECT_EQ(queue.facts()[1].work, 6U) << "the other one computes the rest";
+  expect_facts_agree(queue);
+  const auto last = queue.take(2);
+  queue.note_started(*last);
+  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_FALSE(queue.release([](const AwaitedPrefix&) { return false; }));
+  EXPECT_TRUE(queue.release([](const AwaitedPrefix& awaited) { return awaited.number == 9; }));
+  EXPECT_FALSE(queue.facts()[1].awaits);
+  EXPECT_FALSE(queue.release([](const AwaitedPrefix&) { return true; })) << "nobody awaits anything";
+}
+
+TEST(RequestQueue, ABranchGoesBeforeAllThatCameAfterItsPrompt) {
+  RequestQueue queue;
+  for (const char* id : {"a", "b", "c"}) queue.add(waiting_request({.id = id}));
+  const auto prompt = queue.take(1);
+  auto branch = waiting_request({.id = "B"});
+  branch->number = prompt->number;
+  queue.add_branch(std::move(branch));
+  EXPECT_EQ(ids_of(queue), "aBc");
+  EXPECT_EQ(queue.facts()[1].overtaken, policy::kMostOvertaken);
+}
+
+TEST(RequestQueue, EndedRequestsLeaveWithTheirFacts) {
+  RequestQueue queue;
+  for (const char* id : {"a", "b", "c", "d"}) queue.add(waiting_request({.id = id}));
+  queue.all()[0]->sink = nullptr;
+  queue.all()[2]->sink = nullptr;
+  queue.erase_ended();
+  EXPECT_EQ(ids_of(queue), "bd");
+  expect_facts_agree(queue);
+  queue.clear();
+  EXPECT_TRUE(queue.empty());
+  EXPECT_TRUE(queue.facts().empty());
+}
+
+// Each request is overtaken a bounded number of times, whatever comes, awaits, is released and leaves.
+TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
+  std::mt19937 random(41);
+  RequestQueue queue;
+  for (int step = 0; step < 3'000; ++step) {
+    if (queue.size() < 12)
+      queue.add(waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = random() % 3}));
+    if (random() % 5 == 0) (void)queue.release([&](const AwaitedPrefix&) { return random() % 2 == 0; });
+    if (random() % 9 == 0) {
+      queue.all()[random() % queue.size()]->sink = nullptr;
+      queue.erase_ended();
+    }
+    const auto next = policy::next_start({.admitted = {},
+                                          .queued = queue.facts(),
+                                          .idle = {},
+                                          .most_admitted = 1,
+                                          .served_last = queue.served_last(),
+                                          .limits = {}});
+    if (next) {
+      auto taken = queue.take(next->at);
+      if (random() % 4 == 0 && taken->awaited < 8) {
+        ++taken->awaited;
+        taken->awaits = AwaitedPrefix{.number = 1, .until = Position{1}};
+        queue.put_back(std::move(taken));
+      } else {
+        queue.note_started(*taken);
+      }
+    }
+    expect_facts_agree(queue);
+    for (const std::uint32_t count : overtaken_in(queue)) ASSERT_LE(count, policy::kMostOvertaken + 1);
+  }
+}
+
+class RequestQueueEstimates : public PartsTest {};
+
+TEST_F(RequestQueueEstimates, WorkIsTheRestOfAPromptThatTheCacheHas) {
+  Sequences sequences = make_sequences();
+  const PromptLookup lookup{{.context_tokens = 1000, .least_point_tokens = 32}, engine.memory(), cache, sequences};
+  run(sequences, counting(60));
+  RequestQueue queue;
+  for (const char* id : {"a", "b", "c"}) queue.add(waiting_request({.id = id, .tokens = 80}));
+  queue.estimate(lookup, {}, 2);
+  EXPECT_EQ(queue.facts()[0].work, 20U);
+  EXPECT_EQ(queue.facts()[1].work, 20U);
+  EXPECT_EQ(queue.facts()[2].work, 80U) << "two at a time";
+  queue.estimate(lookup, {}, 2);
+  EXPECT_EQ(queue.facts()[2].work, 20U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

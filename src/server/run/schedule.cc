@@ -1,0 +1,58 @@
+#include "server/run/schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvkeep::server {
+
+Schedule::Schedule(const ScheduleOptions& options, const engine::Description& model, const cache::ModelMemory& memory,
+                   const Sequences& sequences)
+    : options_(options), model_(model), memory_(memory), sequences_(sequences) {}
+
+policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> admitted, const RequestQueue& queue,
+                                    const policy::Rates& rates) const {
+  policy::ScheduleView view;
+  for (const auto& request : admitted) {
+    view.admitted.push_back(as_scheduled(*request, held(*request), capture_stride(*request)));
+  }
+  view.queued = queue.facts();
+  view.idle = sequences_.idle();
+  view.most_admitted = options_.parallel;
+  view.served_last = queue.served_last();
+  view.limits = limits(rates);
+  return view;
+}
+
+std::size_t Schedule::held(const Request& request) const {
+  return request.seq ? sequences_[*request.seq].tokens.size() : 0;
+}
+
+CaptureStride Schedule::capture_stride(const Request& request) const {
+  const cache::StateShape shape = memory_.shape();
+  if (shape.window_tokens > 0 && request.job.cache_prompt && shape.cacheable) {
+    return {.tokens = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens), .bounds = true};
+  }
+  return {.tokens = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens)};
+}
+
+policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
+  const std::size_t by_time = options_.slice_ms > 0 ? slices_.within(options_.slice_ms) : model_.batch_tokens;
+  return {.batch_tokens = model_.batch_tokens,
+          .shared_slice_tokens = by_time,
+          .own_slice_tokens = std::max(by_time, slices_.efficient()),
+          .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms)};
+}
+
+bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
+                          double ms) {
+  slices_.note(tokens, ms);
+  const std::uint64_t before = std::exchange(prefilled_last_, chosen.number);
+  bool preempted = false;
+  for (const auto& other : admitted) {
+    other->passed = other.get() == &chosen ? 0 : other->passed + 1;
+    preempted |= other->number == before && before != chosen.number && other->phase == Request::Phase::kPrefill;
+  }
+  return preempted;
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,77 @@
+"""Requests next to each other: which comes first, how long slices of prefill are, and that no text depends on it."""
+
+import threading
+
+from flag_case import COMPLETION, FlagCase, covers
+from monitoring_test import metrics
+from support import main, timings, wait_until, words
+
+CONTEXT = 8192
+
+
+class Scheduling(FlagCase):
+    def endless(self, server):
+        """A reply that is being written; it ends when the caller closes it."""
+        stream = server.stream(COMPLETION, {"prompt": words(20, 1), "max_tokens": CONTEXT, "ignore_eos": True, "stream": True})
+        next(stream)
+        return stream
+
+    def slices(self, server, count, seed):
+        """How many slices a prompt of `count` words was prefilled in, by its progress."""
+        body = {"prompt": words(count, seed), "n_predict": 1, "stream": True, "return_progress": True}
+        events = [event for _, event in server.stream("/completion", body)]
+        return sum(1 for event in events if event != "[DONE]" and "prompt_progress" in event) - 1
+
+    @covers("--prefill-slice-ms")
+    def test_slices_are_short_while_others_decode(self):
+        for flags, least, most in ((["--prefill-slice-ms", "0.01"], 10, 20), (["--prefill-slice-ms", "0"], 1, 2)):
+            with self.subTest(flags=flags):
+                server = self.server("-c", 2 * CONTEXT, "-np", 2, "-b", 2048, *flags)
+                stream = self.endless(server)
+                self.assertIn(self.slices(server, 700, 2), range(least, most + 1))
+                stream.close()
+
+    def test_a_short_prompt_passes_a_long_one_which_loses_nothing(self):
+        server = self.server("-c", 2 * CONTEXT, "-np", 2, "--prefill-slice-ms", 1, "--metrics")
+        replies = {}
+
+        def ask(name, count):
+            replies[name] = server.post("/completion", {"prompt": words(count, count), "n_predict": 4, "temperature": 0})
+            ended.append(name)
+
+        ended = []
+        giant = threading.Thread(target=ask, args=("giant", 3000))
+        giant.start()
+        wait_until(lambda: server.get("/slots")[0]["is_processing"], "the giant runs")
+        ask("small", 40)
+        giant.join()
+        self.assertEqual(ended, ["small", "giant"])
+        self.assertEqual(timings(replies["giant"])["prompt_n"], replies["giant"]["tokens_evaluated"])
+        alone = self.server("-c", 2 * CONTEXT, "-np", 2)
+        for name, count in (("giant", 3000), ("small", 40)):
+            expected = alone.post("/completion", {"prompt": words(count, count), "n_predict": 4, "temperature": 0})
+            self.assertEqual(replies[name]["content"], expected["content"], name)
+
+    def test_the_lowest_priority_starts_first(self):
+        server = self.server("-c", CONTEXT, "-np", 1, "--metrics")
+        stream = self.endless(server)
+        ended = []
+
+        def ask(priority):
+            server.post("/completion", {"prompt": words(30, priority + 50), "n_predict": 2, "priority": priority})
+            ended.append(priority)
+
+        threads = []
+        for count, priority in enumerate((5, 0, -5), start=1):
+            threads.append(threading.Thread(target=ask, args=(priority,)))
+            threads[-1].start()
+            wait_until(lambda count=count: metrics(server)[0]["llamacpp:requests_deferred"] == count, "it waits")
+        stream.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(ended, [-5, 0, 5])
+        self.assert_refused(400, server.post, "/completion", {"prompt": "x", "priority": "high"}, contains="priority")
+
+
+if __name__ == "__main__":
+    main()
