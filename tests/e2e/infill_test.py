@@ -116,6 +116,10 @@ class Limits(ServerCase):
         prompt = words(3000, seed=9)
         reply = self.one.post(NATIVE, {"prompt": prompt, "n_predict": 3, "t_max_prompt_ms": 1})
         self.assertEqual((reply["stop_type"], reply["tokens_predicted"], reply["content"]), ("limit", 0, ""))
+        timings = reply["timings"]
+        self.assertLess(timings["cache_n"] + timings["prompt_n"], 2500, "only what was prefilled counts")
+        self.assertGreater(timings["prompt_n"], 0)
+        self.assertGreater(timings["prompt_ms"], 0)
         again = self.one.post(NATIVE, {"prompt": prompt, "n_predict": 3})
         self.assertEqual(again["tokens_predicted"], 3)
         self.assertGreater(again["timings"]["cache_n"], 100, "what was computed is not lost")

@@ -1,5 +1,6 @@
 #include "server/routes/choice.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace kvkeep::server {
@@ -28,6 +29,8 @@ api::Timings timings_of(const JobStats& stats) {
   api::Timings timings;
   timings.cache_n = stats.cached_tokens;
   timings.prompt_n = stats.prompt_tokens - stats.cached_tokens;
+  // Its prefill may have ended early.
+  if (stats.predicted_tokens == 0) timings.prompt_n = std::min(timings.prompt_n, stats.prefilled_tokens);
   timings.prompt_ms = stats.prompt_ms;
   timings.predicted_n = stats.predicted_tokens;
   timings.predicted_ms = stats.predicted_ms;

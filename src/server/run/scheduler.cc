@@ -386,6 +386,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   const double most_ms = request.job.longest_prefill_ms;
   const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
   if (!complete && is_first && most_ms > 0 && ms_since(request.started_ns) > most_ms) {
+    request.stats.prompt_ms = ms_since(request.started_ns);
     return finish(request, Finish::kLength);
   }
   if (!complete) return;
