@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "bench/report/summary.h"
 #include "bench/run/bench.h"
 #include "bench/run/contestant.h"
+#include "bench/run/load.h"
 #include "bench/run/parity.h"
 #include "bench/run/speed.h"
 #include "bench/run/surroundings.h"
@@ -31,6 +33,7 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr std::size_t kQuickParityPairs = 3;
+constexpr std::size_t kQuickLoadRounds = 1;
 
 Result<bench::Workload> workload_of(const std::string& word) {
   if (word.ends_with(".txt")) {
@@ -58,6 +61,15 @@ Result<std::vector<bench::Workload>> chosen_workloads(const std::vector<std::str
     workloads.push_back(std::move(workload));
   }
   return workloads;
+}
+
+Status check_scenarios(const std::vector<std::string>& chosen) {
+  const std::vector<std::string> known = bench::load_scenario_names();
+  for (const std::string& name : chosen) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return invalid(fmt::format("--scenarios: there is no '{}', only {}", name, fmt::join(known, ", ")));
+  }
+  return {};
 }
 
 void print_list() {
@@ -97,6 +109,7 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
   bench::BenchOptions& bench = prepared.options;
   bench.peer_command = options.peer_command;
   bench.peer_url = options.peer_url;
+  TRY(check_scenarios(options.scenarios));
   if (!options.no_workloads) {
     TRY_ASSIGN(bench.workloads, chosen_workloads(options.workloads));
   }
@@ -156,6 +169,20 @@ void add_parts(bench::Report& report, const char* what, Result<std::vector<bench
     report.problems.push_back(fmt::format("{}: {}", what, figures.error().message));
 }
 
+void add_load(bench::Report& report, Result<bench::LoadFigures> load) {
+  if (!load) return add_parts(report, "load", load.error());
+  std::ranges::move(load->counts, std::back_inserter(report.runs));
+  std::ranges::move(load->problems, std::back_inserter(report.problems));
+  add_parts(report, "load", std::move(load->parts));
+}
+
+bench::LoadOptions load_options(const BenchCommandOptions& options) {
+  bench::LoadOptions load{.scenarios = options.scenarios, .quick = options.quick};
+  if (options.quick) load.rounds = kQuickLoadRounds;
+  if (options.pairs > 0) load.rounds = options.pairs;
+  return load;
+}
+
 Result<bench::Report> measure(const BenchCommandOptions& options, const bench::BenchOptions& bench_options,
                               bench::Interrupt& interrupt) {
   BenchProgress progress(bench_options);
@@ -178,6 +205,11 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
     bench::SpeedOptions speed;
     if (options.quick) speed = {.rounds = 1, .has_goals = false};
     add_parts(report, "speed", bench::measure_speed(bench_options, speed, show, interrupt));
+    TRY(interrupt.check());
+  }
+  if (options.load) {
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show("load", done, of); };
+    add_load(report, bench::measure_load(bench_options, load_options(options), show, interrupt));
     TRY(interrupt.check());
   }
   report.other_work = other_work.text();

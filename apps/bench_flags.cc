@@ -47,14 +47,22 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
                  "default number. Takes minutes and needs a quiet machine.",
        .assign = switch_into(options.parity)},
       {.spelling = "--pairs N",
-       .default_text = "15; 3 with --quick",
-       .effect = "Pairs of runs for --parity, in each of its two settings.",
+       .default_text = "15, with --load 3; with --quick 3 and 1",
+       .effect = "Pairs of runs for --parity, in each of its two settings; runs of each server for --load.",
        .assign = number_into(options.pairs, std::uint32_t{1}, std::uint32_t{1'000})},
       {.spelling = "--speed",
        .effect = "Also measure the time the cache saves: a long prompt, one 3 % longer; 12 turns with and without it.",
        .assign = switch_into(options.speed)},
+      {.spelling = "--load",
+       .effect = "Also ask for many replies at the same time, with --peer in turn: streams together, next to a cold "
+                 "prefill and after one, a herd, agents, 256 clients. Takes minutes.",
+       .assign = switch_into(options.load)},
+      {.spelling = "--scenarios LIST",
+       .default_text = "all",
+       .effect = "Of --load: some of short, gap, one, streams, long-streams, shared-streams, herd, agents, clients.",
+       .assign = parsed_into(options.scenarios, parse_list)},
       {.spelling = "--no-workloads",
-       .effect = "Play no workloads: measure only --parts, --parity and --speed.",
+       .effect = "Play no workloads: measure only --parts, --parity, --speed and --load.",
        .assign = switch_into(options.no_workloads)},
       {.spelling = "--list",
        .effect = "Print the workloads that come with kvkeep and exit.",
@@ -154,9 +162,13 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (options.no_workloads && !options.workloads.empty()) {
     return invalid("--no-workloads plays none: leave out '" + options.workloads.front() + "'");
   }
-  if (options.pairs > 0 && !options.parity) return invalid("--pairs needs --parity: add it");
-  if (options.no_workloads && !options.parts && !options.parity && !options.speed) {
-    return invalid("nothing to measure: add --parts, --parity or --speed");
+  if (options.pairs > 0 && !options.parity && !options.load) return invalid("--pairs needs --parity or --load: add it");
+  if (!options.scenarios.empty() && !options.load) return invalid("--scenarios needs --load: add it");
+  if (options.load && !options.peer_url.empty()) {
+    return invalid("--load compares with a server that is started: name it with --peer");
+  }
+  if (options.no_workloads && !options.parts && !options.parity && !options.speed && !options.load) {
+    return invalid("nothing to measure: add --parts, --parity, --speed or --load");
   }
   return parsed;
 }

@@ -36,8 +36,11 @@ struct BenchCommandOptions {
   bool variants = false;
   bool parts = false;
   bool parity = false;
-  std::uint32_t pairs = 0;  // pairs of runs for `parity`; 0: few with `quick`, else enough for a steady median
+  // Pairs of runs for `parity`, runs for `load`; 0: few with `quick`, else enough for a steady median.
+  std::uint32_t pairs = 0;
   bool speed = false;
+  bool load = false;
+  std::vector<std::string> scenarios;  // of `load`; empty: all
   bool no_workloads = false;
   ReportFiles reports;
   std::string check;  // a kept report to compare with

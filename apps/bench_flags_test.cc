@@ -49,6 +49,10 @@ TEST(BenchFlags, FlagsAndWorkloadsMix) {
 TEST(BenchFlags, WithoutWorkloadsSomethingElseIsMeasured) {
   EXPECT_TRUE(parse_bench({"--no-workloads", "--speed"}, {}).value().options.speed);
   EXPECT_THAT(refusal({"--no-workloads"}), HasSubstr("--speed"));
+  EXPECT_EQ(parse_bench({"--no-workloads", "--load", "--scenarios", "gap,herd"}, {}).value().options.scenarios,
+            (std::vector<std::string>{"gap", "herd"}));
+  EXPECT_THAT(refusal({"--scenarios", "gap"}), HasSubstr("--load"));
+  EXPECT_THAT(refusal({"--load", "--peer-url", "http://127.0.0.1:1"}), HasSubstr("--peer"));
 }
 
 TEST(BenchFlags, ContradictionsAreRefused) {

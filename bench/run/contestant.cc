@@ -118,17 +118,23 @@ std::vector<Contestant> contestants(const BenchOptions& options) {
 
 std::string disk_directory(const std::string& directory) { return directory + "/kv"; }
 
-ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
-                                const std::string& directory) {
+ServerCommand load_command_of(const Contestant& contestant, const std::vector<std::string>& flags,
+                              const BenchOptions& options, const std::string& directory) {
   ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
   set_own_directory(command, contestant, directory);
   if (contestant.is_kvkeep) command.arguments = {"serve", "--kv-disk-dir", disk_directory(directory)};
   append(command.arguments, contestant.flags);
   if (!contestant.is_kvkeep) add_own_directory(command.arguments, contestant, directory);
   append(command.arguments, {"-m", options.model});
-  append(command.arguments, parity_flags());
-  append(command.arguments, setting.flags);
+  append(command.arguments, flags);
   return command;
+}
+
+ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
+                                const std::string& directory) {
+  std::vector<std::string> flags = parity_flags();
+  append(flags, setting.flags);
+  return load_command_of(contestant, flags, options, directory);
 }
 
 ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,

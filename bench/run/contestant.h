@@ -36,6 +36,9 @@ std::string disk_directory(const std::string& directory);
 ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
                          const std::string& directory);
 
+// The same with `flags` after the contestant's own, and the threads that each server takes by default.
+ServerCommand load_command_of(const Contestant& contestant, const std::vector<std::string>& flags,
+                              const BenchOptions& options, const std::string& directory);
 // The same for measure_parity().
 ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
                                 const std::string& directory);

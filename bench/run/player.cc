@@ -111,7 +111,7 @@ class Player {
     request.label = label_;
     TRY_ASSIGN(const std::vector<TokenId> prompt, client_.chat_ids(messages));
     const std::uint64_t decoded_before = decoded_ids();
-    Exchange exchange = client_.chat(messages, workload_.reply_tokens, {}, workload_.choices);
+    Exchange exchange = client_.chat(messages, {.reply_tokens = workload_.reply_tokens, .choices = workload_.choices});
     if (!exchange.answered()) return give_up(request, exchange);
     const std::uint64_t decoded = decoded_ids() - decoded_before;
     decoded_in_requests_ += decoded;

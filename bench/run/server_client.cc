@@ -49,7 +49,7 @@ server::HeaderList ServerClient::own_headers() const {
   return headers;
 }
 
-Exchange ServerClient::exchange(Dialect dialect, server::ClientRequest request, const std::function<void()>& on_first) {
+Exchange ServerClient::exchange(Dialect dialect, server::ClientRequest request, const OnPiece& on_piece) {
   os::Clock& clock = os::real_clock();
   Exchange made;
   made.sent = true;
@@ -59,12 +59,14 @@ Exchange ServerClient::exchange(Dialect dialect, server::ClientRequest request, 
     made.status = status;
     reader.emplace(dialect, status);
   };
+  std::size_t known_bytes = 0;
   const auto on_bytes = [&](std::string_view bytes) {
-    if (reader->feed(bytes) && made.ttft_ms == 0) {
-      made.ttft_ms = os::elapsed_ms(made.sent_ns, clock.monotonic_ns());
-      if (on_first) on_first();
-    }
-    return true;
+    if (!reader->feed(bytes)) return true;
+    const Piece piece{clock.monotonic_ns(), reader->answer_bytes()};
+    if (made.ttft_ms != 0 && piece.answer_bytes == known_bytes) return true;  // a comment, or the stream's end
+    known_bytes = piece.answer_bytes;
+    if (made.ttft_ms == 0) made.ttft_ms = os::elapsed_ms(made.sent_ns, piece.ns);
+    return !on_piece || on_piece(piece);
   };
   const std::int64_t cpu_ns = os::thread_cpu_ns();
   made.sent_ns = clock.monotonic_ns();
@@ -92,16 +94,25 @@ Exchange ServerClient::send(const RecordedRequest& request, const Json& body) {
   return sent;
 }
 
-Exchange ServerClient::chat(const Json& messages, std::uint32_t reply_tokens, const std::function<void()>& on_first,
-                            std::uint32_t choices) {
-  Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", reply_tokens}};
-  if (choices > 1) body["n"] = choices;
+Exchange ServerClient::chat(const Json& messages, const ChatOptions& options) {
+  Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", options.reply_tokens}};
+  if (options.choices > 1) body["n"] = options.choices;
+  if (options.whole_length) body["ignore_eos"] = true;
   return exchange(Dialect::kOpenAiChat,
                   {.path = "/v1/chat/completions",
                    .headers = own_headers(),
                    .body = to_line(adapt_request(Dialect::kOpenAiChat, body, {.model = {}, .reply_tokens = {}})),
                    .silence_ms = target_.silence_ms},
-                  on_first);
+                  options.on_piece);
+}
+
+Exchange ServerClient::chat(const Json& messages, std::uint32_t reply_tokens, const std::function<void()>& on_first) {
+  bool is_first = true;
+  const auto tell = [&](const Piece&) {
+    if (std::exchange(is_first, false) && on_first) on_first();
+    return true;
+  };
+  return chat(messages, ChatOptions{.reply_tokens = reply_tokens, .on_piece = tell});
 }
 
 Result<int> ServerClient::health(int silence_ms) {

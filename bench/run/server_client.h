@@ -48,6 +48,21 @@ struct Exchange {
   std::string failure() const;
 };
 
+// A moment of a stream at which its answer grew.
+struct Piece {
+  std::int64_t ns = 0;           // os::Clock::monotonic_ns()
+  std::size_t answer_bytes = 0;  // of text and reasoning so far
+};
+
+// A greedy, streamed chat.
+struct ChatOptions {
+  std::uint32_t reply_tokens = 1;
+  std::uint32_t choices = 1;
+  bool whole_length = false;  // the reply goes on to that length, whatever the model says
+  // Called when the first piece came, and with each later one; returns false to leave (the exchange is then broken).
+  std::function<bool(const Piece& piece)> on_piece = {};
+};
+
 // {"role": ..., "content": ...}
 nlohmann::ordered_json chat_message(const char* role, std::string_view text);
 
@@ -59,10 +74,11 @@ class ServerClient {
 
   // Sends the request with `body`, adapted. Fills all fields of the exchange.
   Exchange send(const RecordedRequest& request, const nlohmann::ordered_json& body);
-  // A greedy, streamed chat. `on_first` is called when the first token came. The exchange has the text of the first of
-  // several choices, and the reply tokens of all.
+  // The exchange has the text of the first of several choices, and the reply tokens of all.
+  Exchange chat(const nlohmann::ordered_json& messages, const ChatOptions& options);
+  // `on_first` is called when the first token came.
   Exchange chat(const nlohmann::ordered_json& messages, std::uint32_t reply_tokens,
-                const std::function<void()>& on_first = {}, std::uint32_t choices = 1);
+                const std::function<void()>& on_first = {});
 
   // Returns the status of GET /health. Also kIo if nothing answers within that time.
   Result<int> health(int silence_ms = kProbeMs);
@@ -83,7 +99,8 @@ class ServerClient {
  private:
   ServerClient(server::HttpClient http, const ServerTarget& target, Interrupt& interrupt);
   server::HeaderList own_headers() const;
-  Exchange exchange(Dialect dialect, server::ClientRequest request, const std::function<void()>& on_first);
+  using OnPiece = std::function<bool(const Piece& piece)>;
+  Exchange exchange(Dialect dialect, server::ClientRequest request, const OnPiece& on_piece);
   Result<nlohmann::ordered_json> ask(const server::ClientRequest& request);
   Result<nlohmann::ordered_json> get(const char* path);
   Result<nlohmann::ordered_json> post(const char* path, const nlohmann::ordered_json& body);

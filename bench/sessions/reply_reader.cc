@@ -88,6 +88,10 @@ bool ReplyReader::feed(std::string_view bytes) {
   return state.draft.answered;
 }
 
+std::size_t ReplyReader::answer_bytes() const {
+  return state_->draft.facts.text.size() + state_->draft.reasoning.size();
+}
+
 ReplyFacts ReplyReader::finish() {
   State& state = *state_;
   if (state.form == Form::kEvents) {

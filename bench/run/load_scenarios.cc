@@ -1,0 +1,493 @@
+#include "bench/run/load_scenarios.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "bench/run/crowd.h"
+#include "bench/run/stream_times.h"
+#include "bench/sessions/ideal.h"
+#include "bench/sessions/json_fields.h"
+#include "os/clock.h"
+#include "os/threads.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr Goal at_most(double value) { return {Goal::Kind::kAtMost, value}; }
+constexpr Goal at_least(double value) { return {Goal::Kind::kAtLeast, value}; }
+
+constexpr std::size_t kTogether = 8;
+
+Json one_message(std::string_view text) { return Json::array({chat_message("user", text)}); }
+
+Error not_measured(const LoadedServer& server, std::string_view why) {
+  return unsupported(fmt::format("{}, {}: {}", server.process.name(), server.label, why));
+}
+
+double ms_between(std::int64_t from_ns, std::int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
+
+// Asks by itself, and returns the reply.
+Result<Exchange> ask(LoadedServer& server, const Json& messages, std::uint32_t reply_tokens) {
+  Exchange reply = server.client.chat(messages, reply_tokens);
+  TRY(server.interrupt.check());
+  if (!reply.answered()) return not_measured(server, reply.failure());
+  return reply;
+}
+
+Result<Json> new_prompt(LoadedServer& server, const std::string& what, std::size_t tokens) {
+  TRY_ASSIGN(const std::string text, server.client.text(fmt::format("{} {}", what, server.label), tokens));
+  return one_message(text);
+}
+
+// ---- streams together ----
+
+// Prefilled before, so that all streams decode from their first moment on.
+Result<double> rate_of(LoadedServer& server, const std::vector<Json>& prompts) {
+  for (const Json& prompt : prompts) TRY(ask(server, prompt, 1));
+  Crowd crowd(server.process.base_url(), prompts.size(), server.interrupt);
+  std::vector<Streamed*> streams;
+  for (const Json& prompt : prompts) {
+    streams.push_back(&crowd.ask(prompt, {.reply_tokens = server.sizes.stream_tokens, .whole_length = true}));
+  }
+  crowd.wait();
+  TRY(crowd.answered());
+  std::vector<StreamTimes> times;
+  for (const Streamed* stream : streams) times.push_back(stream->times());
+  const auto rate = rate_together(times);
+  if (!rate) return not_measured(server, "the streams did not run at the same time");
+  return *rate;
+}
+
+Result<LoadRun> streams_of(LoadedServer& server, std::size_t count, std::size_t tokens) {
+  std::vector<Json> prompts;
+  for (std::size_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(prompts.emplace_back(), new_prompt(server, fmt::format("stream {}", i), tokens));
+  }
+  TRY_ASSIGN(const double rate, rate_of(server, prompts));
+  std::string name =
+      fmt::format("{} stream{} after {} tokens{}", count, count == 1 ? "" : "s", tokens, count == 1 ? "" : " each");
+  return LoadRun{.figures = {{.name = std::move(name),
+                              .unit = "tokens/s",
+                              .value = rate,
+                              .ratio_goal = at_least(0.97),
+                              .more_is_better = true}}};
+}
+
+Result<LoadRun> run_one(LoadedServer& server) { return streams_of(server, 1, 400); }
+Result<LoadRun> run_streams(LoadedServer& server) { return streams_of(server, kTogether, 400); }
+Result<LoadRun> run_long_streams(LoadedServer& server) { return streams_of(server, kTogether, 2'000); }
+
+// Returns prompts that begin with the same system prompt.
+Result<std::vector<Json>> prompts_after_one(LoadedServer& server, std::size_t count, std::size_t shared,
+                                            std::size_t own) {
+  TRY_ASSIGN(const std::string system, server.client.text("system " + server.label, shared));
+  std::vector<Json> prompts;
+  for (std::size_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(const std::string text, server.client.text(fmt::format("own {} {}", i, server.label), own));
+    prompts.push_back(Json::array({chat_message("system", system), chat_message("user", text)}));
+  }
+  return prompts;
+}
+
+Result<LoadRun> run_shared_streams(LoadedServer& server) {
+  TRY_ASSIGN(const std::vector<Json> prompts, prompts_after_one(server, kTogether, 2'000, 40));
+  TRY_ASSIGN(const double rate, rate_of(server, prompts));
+  return LoadRun{.figures = {{.name = "8 streams after 2000 shared tokens",
+                              .unit = "tokens/s",
+                              .value = rate,
+                              .ratio_goal = at_least(1),
+                              .more_is_better = true}}};
+}
+
+// ---- a cold giant next to running streams ----
+
+constexpr std::size_t kListeners = 3;
+constexpr std::size_t kBegunPieces = 8;
+constexpr std::uint32_t kMostListened = 4'000;  // tokens of a stream, which leaves when the giant is prefilled
+
+Result<double> ttft_alone(LoadedServer& server, std::uint32_t tokens) {
+  TRY_ASSIGN(const Json giant, new_prompt(server, "alone", tokens));
+  TRY_ASSIGN(const Exchange reply, ask(server, giant, 1));
+  return reply.ttft_ms;
+}
+
+// Streams that run until they are told to end.
+class Listeners {
+ public:
+  Listeners(LoadedServer& server) : crowd_(server.process.base_url(), kListeners, server.interrupt) {}
+  ~Listeners() { end(); }
+  Listeners(const Listeners&) = delete;
+  Listeners& operator=(const Listeners&) = delete;
+
+  Status begin(LoadedServer& server) {
+    for (std::size_t i = 0; i < kListeners; ++i) {
+      TRY_ASSIGN(Json prompt, new_prompt(server, fmt::format("listener {}", i), 100));
+      const auto on_piece = [this, i](const Piece&) {
+        ++pieces_[i];
+        return !ended_;
+      };
+      chats_.push_back(
+          &crowd_.ask(std::move(prompt), {.reply_tokens = kMostListened, .whole_length = true, .on_piece = on_piece}));
+    }
+    constexpr int kBeginMs = 60'000;
+    const bool begun = os::wait_until(kBeginMs, [&] {
+      return server.interrupt.raised() ||
+             std::ranges::all_of(pieces_, [](const auto& count) { return count >= kBegunPieces; });
+    });
+    TRY(server.interrupt.check());
+    return begun ? Status() : not_measured(server, "the streams did not begin");
+  }
+
+  void end() {
+    ended_ = true;
+    crowd_.wait();
+  }
+
+  // Call it after end().
+  std::vector<double> gaps(std::int64_t from_ns, std::int64_t to_ns) const {
+    std::vector<double> all;
+    for (const Streamed* chat : chats_) {
+      // One that ended by itself was silent afterwards, and nobody waited for it.
+      const bool ended_before = chat->exchange.answered() && !chat->pieces.empty();
+      const std::vector<double> gaps =
+          gaps_ms(chat->pieces, from_ns, ended_before ? std::min(to_ns, chat->pieces.back().ns) : to_ns);
+      all.insert(all.end(), gaps.begin(), gaps.end());
+    }
+    return all;
+  }
+
+ private:
+  std::atomic<bool> ended_ = false;
+  std::array<std::atomic<std::size_t>, kListeners> pieces_{};
+  std::vector<Streamed*> chats_;
+  Crowd crowd_;  // last: its threads use the others
+};
+
+Result<LoadRun> run_gap(LoadedServer& server) {
+  TRY_ASSIGN(const double alone_ms, ttft_alone(server, server.sizes.giant_tokens));
+  TRY_ASSIGN(const Json giant, new_prompt(server, "giant", server.sizes.giant_tokens));
+  Listeners listeners(server);
+  TRY(listeners.begin(server));
+  TRY_ASSIGN(const Exchange reply, ask(server, giant, 1));
+  listeners.end();
+  const std::int64_t first_ns = reply.sent_ns + static_cast<std::int64_t>(reply.ttft_ms * 1e6);
+  const std::vector<double> gaps = listeners.gaps(reply.sent_ns, first_ns);
+  if (gaps.empty()) return not_measured(server, "no stream ran during the prefill");
+  const std::string during = fmt::format("3 streams and a prefill of {}", server.sizes.giant_tokens);
+  return LoadRun{
+      .figures = {
+          {.name = during + ": gap, median", .unit = "ms", .value = percentile(gaps, 0.5)},
+          {.name = "the same, 99th percentile", .unit = "ms", .value = percentile(gaps, 0.99), .goal = at_most(250)},
+          {.name = "the same, longest", .unit = "ms", .value = percentile(gaps, 1)},
+          {.name = "prefill next to 3 streams / alone",
+           .unit = "share",
+           .value = alone_ms / reply.ttft_ms,
+           .goal = at_least(0.85),
+           .more_is_better = true}}};
+}
+
+// ---- a short warm request after a cold giant ----
+
+constexpr std::size_t kShortOnes = 10;
+constexpr std::chrono::milliseconds kAfterGiant{300};
+
+Result<LoadRun> run_short(LoadedServer& server) {
+  TRY_ASSIGN(const Json warm, new_prompt(server, "warm", 650));
+  TRY(ask(server, warm, 8));
+  TRY_ASSIGN(const double alone_ms, ttft_alone(server, server.sizes.ahead_tokens));
+  TRY_ASSIGN(Json giant, new_prompt(server, "giant", server.sizes.ahead_tokens));
+  Crowd crowd(server.process.base_url(), 1, server.interrupt);
+  const Streamed& ahead = crowd.ask(std::move(giant), {.reply_tokens = 1});
+  os::pause(kAfterGiant);
+  std::vector<double> ttfts_ms;
+  for (std::size_t i = 0; i < kShortOnes; ++i) {
+    TRY_ASSIGN(const Exchange reply, ask(server, warm, 8));
+    ttfts_ms.push_back(reply.ttft_ms);
+  }
+  crowd.wait();
+  TRY(crowd.answered());
+  const std::string after = fmt::format("TTFT of a short after a cold {}", server.sizes.ahead_tokens);
+  return LoadRun{
+      .figures = {{.name = after, .unit = "ms", .value = ttfts_ms.front(), .goal = at_most(500)},
+                  {.name = "the same, longest of 10 in turn", .unit = "ms", .value = percentile(ttfts_ms, 1)},
+                  {.name = "TTFT of the cold, passed by 10 / alone",
+                   .unit = "share",
+                   .value = ahead.exchange.ttft_ms / alone_ms,
+                   .goal = at_most(1.15)}}};
+}
+
+// ---- a herd, and agents: what is computed once for many ----
+
+constexpr std::size_t kHerd = 16;
+constexpr std::uint32_t kHerdReply = 4;
+
+// Which prefixes of the prompts in their order are new.
+class Ideal {
+ public:
+  Result<std::uint64_t> take(ServerClient& client, const Json& messages) {
+    TRY_ASSIGN(const std::vector<TokenId> ids, client.chat_ids(messages));
+    prompt_tokens_ = ids.size();
+    const std::uint64_t ideal = prefixes_.never_decoded(ids);
+    prefixes_.add(ids);
+    return ideal;
+  }
+  std::uint64_t prompt_tokens() const { return prompt_tokens_; }  // of the last one
+
+ private:
+  DecodedPrefixes prefixes_;
+  std::uint64_t prompt_tokens_ = 0;
+};
+
+// The engine is shared by all requests, so that only their sum can be counted there.
+void check_sum(RunFigures& figures, const ServerProcess& process, std::uint64_t decoded) {
+  std::uint64_t claimed = figures.prefilled_tokens();
+  for (const RequestFigures& request : figures.requests)
+    claimed += request.reply_tokens - std::min<std::uint64_t>(request.reply_tokens, 1);
+  figures.counted_by = process.is_counted() ? CountedBy::kEngine : CountedBy::kReply;
+  if (figures.counted_by == CountedBy::kReply) return;
+  figures.sum_was_counted = claimed == decoded;
+  if (claimed != decoded) {
+    figures.problems.push_back(
+        fmt::format("the engine saw {} ids, the replies say {} with sampled ones", decoded, claimed));
+  }
+}
+
+RequestFigures request_figures(std::string label, const Exchange& reply) {
+  return {.label = std::move(label),
+          .status = reply.status,
+          .error = {},
+          .cached_tokens = reply.facts.cached_tokens.value_or(0),
+          .prefilled_tokens = reply.facts.prefilled_tokens.value_or(reply.facts.prompt_tokens.value_or(0)),
+          .reply_tokens = reply.facts.reply_tokens.value_or(0),
+          .claimed_prefill = reply.facts.prefilled_tokens,
+          .cache_source = reply.facts.cache_source,
+          .ttft_ms = reply.ttft_ms,
+          .total_ms = reply.total_ms()};
+}
+
+Result<LoadRun> run_herd(LoadedServer& server) {
+  TRY_ASSIGN(const std::vector<Json> prompts, prompts_after_one(server, kHerd, 3'000, 50));
+  const std::uint64_t before = server.process.decoded_ids();
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  Crowd crowd(server.process.base_url(), kHerd, server.interrupt);
+  std::vector<Streamed*> chats;
+  for (const Json& prompt : prompts)
+    chats.push_back(&crowd.ask(prompt, {.reply_tokens = kHerdReply, .whole_length = true}));
+  crowd.wait();
+  const double wall_ms = ms_between(begin_ns, os::real_clock().monotonic_ns());
+  TRY(crowd.answered());
+  const std::uint64_t decoded = server.process.decoded_ids() - before;
+  RunFigures counts;
+  counts.workload = "load-herd";
+  counts.title = fmt::format("{} at once after one system prompt of 3000 tokens", kHerd);
+  Ideal ideal;
+  for (std::size_t i = 0; i < chats.size(); ++i) {
+    RequestFigures& made =
+        counts.requests.emplace_back(request_figures(fmt::format("herd {}", i + 1), chats[i]->exchange));
+    TRY_ASSIGN(made.ideal_tokens, ideal.take(server.client, prompts[i]));
+    made.prompt_tokens = ideal.prompt_tokens();
+  }
+  check_sum(counts, server.process, decoded);
+  return LoadRun{.figures = {{.name = "16 cold after 3000 shared tokens, all",
+                              .unit = "ms",
+                              .value = wall_ms,
+                              .ratio_goal = at_most(1)}},
+                 .counts = std::move(counts)};
+}
+
+constexpr std::size_t kAgents = 6;
+constexpr std::size_t kTurns = 4;
+
+// An agent's conversation, which grows by a turn and its reply.
+struct Agent {
+  Json messages;
+  std::vector<std::string> turns;
+  std::vector<Json> prompts;  // as they were sent
+  std::vector<Exchange> replies;
+};
+
+Result<std::vector<Agent>> agents_of(LoadedServer& server) {
+  TRY_ASSIGN(const std::string system, server.client.text("agents " + server.label, 1'000));
+  std::vector<Agent> agents(kAgents);
+  for (std::size_t i = 0; i < kAgents; ++i) {
+    agents[i].messages = Json::array({chat_message("system", system)});
+    for (std::size_t turn = 0; turn < kTurns; ++turn) {
+      TRY_ASSIGN(agents[i].turns.emplace_back(),
+                 server.client.text(fmt::format("agent {} turn {} {}", i, turn, server.label), 200));
+    }
+  }
+  return agents;
+}
+
+void play_agent(Agent& agent, ServerClient& client) {
+  for (const std::string& turn : agent.turns) {
+    agent.messages.push_back(chat_message("user", turn));
+    agent.prompts.push_back(agent.messages);
+    agent.replies.push_back(client.chat(agent.messages, {.reply_tokens = 48, .whole_length = true}));
+    if (!agent.replies.back().answered()) return;
+    agent.messages.push_back(chat_message("assistant", agent.replies.back().facts.text));
+  }
+}
+
+Result<LoadRun> run_agents(LoadedServer& server) {
+  TRY_ASSIGN(std::vector<Agent> agents, agents_of(server));
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  Crowd crowd(server.process.base_url(), kAgents, server.interrupt);
+  for (Agent& agent : agents) crowd.run([&agent](ServerClient& client) { play_agent(agent, client); });
+  crowd.wait();
+  const double wall_ms = ms_between(begin_ns, os::real_clock().monotonic_ns());
+  TRY(server.interrupt.check());
+  double prefilled = 0;
+  double new_tokens = 0;
+  Ideal ideal;
+  for (const Agent& agent : agents) {
+    if (agent.replies.size() < kTurns || !agent.replies.back().answered()) {
+      return not_measured(server, agent.replies.empty() ? "no reply" : agent.replies.back().failure());
+    }
+    for (std::size_t turn = 0; turn < kTurns; ++turn) {
+      TRY_ASSIGN(const std::uint64_t tokens, ideal.take(server.client, agent.prompts[turn]));
+      // A reply is computed when it is sampled; only its last token is prefilled by the next turn.
+      const std::uint64_t sampled = turn == 0 ? 0 : agent.replies[turn - 1].facts.reply_tokens.value_or(1) - 1;
+      new_tokens += static_cast<double>(tokens - std::min(tokens, sampled));
+      prefilled += static_cast<double>(agent.replies[turn].facts.prefilled_tokens.value_or(ideal.prompt_tokens()));
+    }
+  }
+  return LoadRun{
+      .figures = {{.name = "6 agents of 4 turns, all", .unit = "ms", .value = wall_ms, .ratio_goal = at_most(1)},
+                  {.name = "the same, prefilled / new tokens",
+                   .unit = "share",
+                   .value = prefilled / new_tokens,
+                   .goal = at_most(1.1),
+                   .is_count = true}}};
+}
+
+// ---- many clients in a loop ----
+
+// A client that asks the same again and again.
+struct Looping {
+  Json messages;
+  std::vector<Exchange> replies;
+};
+
+std::size_t count_replies(const std::vector<Looping>& clients, bool (*counts)(const Exchange&)) {
+  std::size_t count = 0;
+  for (const Looping& client : clients)
+    count += static_cast<std::size_t>(std::ranges::count_if(client.replies, counts));
+  return count;
+}
+
+// Counts the replies with the text of another client's first one, and not of its own.
+std::size_t mixed_up(const std::vector<Looping>& clients) {
+  std::map<std::string, std::size_t> firsts;
+  for (const Looping& client : clients) {
+    if (!client.replies.empty()) ++firsts[client.replies.front().facts.text];
+  }
+  std::size_t count = 0;
+  for (const Looping& client : clients) {
+    for (const Exchange& reply : client.replies) {
+      const std::string& text = reply.facts.text;
+      count += reply.answered() && text != client.replies.front().facts.text && firsts.contains(text) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+LoadFigure none_of(std::string name, std::size_t count) {
+  return {.name = std::move(name),
+          .unit = "count",
+          .value = static_cast<double>(count),
+          .goal = at_most(0),
+          .is_count = true};
+}
+
+LoadRun figures_of_clients(const std::vector<Looping>& clients, double seconds) {
+  std::vector<double> ttfts_ms;
+  std::vector<double> served;
+  for (const Looping& client : clients) {
+    served.push_back(0);
+    for (const Exchange& reply : client.replies) {
+      if (!reply.answered()) continue;
+      ttfts_ms.push_back(reply.ttft_ms);
+      ++served.back();
+    }
+  }
+  if (ttfts_ms.empty()) ttfts_ms.push_back(0);
+  const std::string who = fmt::format("{} clients in a loop: ", clients.size());
+  const double all = std::accumulate(served.begin(), served.end(), 0.0);
+  return {.figures = {none_of(who + "refused (429, 503, 529)",
+                              count_replies(clients, [](const Exchange& reply) { return reply.status >= 429; })),
+                      none_of(who + "broken off", count_replies(clients,
+                                                                [](const Exchange& reply) {
+                                                                  return !reply.answered() && reply.status < 429;
+                                                                })),
+                      none_of(who + "with another client's reply", mixed_up(clients)),
+                      {.name = who + "served", .unit = "/s", .value = all / seconds, .more_is_better = true},
+                      {.name = who + "TTFT, median", .unit = "ms", .value = percentile(ttfts_ms, 0.5)},
+                      {.name = who + "TTFT, 99th percentile", .unit = "ms", .value = percentile(ttfts_ms, 0.99)},
+                      {.name = who + "replies to the one with fewest / median",
+                       .unit = "share",
+                       .value = percentile(served, 0) / std::max(1.0, percentile(served, 0.5)),
+                       .more_is_better = true}}};
+}
+
+Result<LoadRun> run_clients(LoadedServer& server) {
+  std::vector<Looping> clients(server.sizes.clients);
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    // Few words, and no questions of their length: 256 of them would take longer than the load.
+    clients[i].messages =
+        one_message(fmt::format("client {} {} asks {} and {}", server.label, i * 7919 % 1000, i, i * i));
+  }
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  const std::int64_t end_ns = begin_ns + std::int64_t{server.sizes.clients_ms} * 1'000'000;
+  Crowd crowd(server.process.base_url(), clients.size(), server.interrupt);
+  for (Looping& one : clients) {
+    crowd.run([&one, end_ns](ServerClient& client) {
+      constexpr std::chrono::milliseconds kAfterRefusal{50};
+      do {
+        one.replies.push_back(client.chat(one.messages, {.reply_tokens = 16, .whole_length = true}));
+        if (!one.replies.back().answered()) os::pause(kAfterRefusal);
+      } while (os::real_clock().monotonic_ns() < end_ns);
+    });
+  }
+  crowd.wait();
+  TRY(server.interrupt.check());
+  return figures_of_clients(clients, ms_between(begin_ns, os::real_clock().monotonic_ns()) / 1e3);
+}
+
+std::vector<std::string> flags_of(const char* parallel, const char* context) {
+  return {"-np", parallel, "-c", context};
+}
+
+std::vector<std::string> unified(const char* parallel, const char* context) {
+  return {"-np", parallel, "-c", context, "-kvu"};
+}
+
+}  // namespace
+
+LoadSizes quick_load_sizes() {
+  return {.giant_tokens = 4'096, .ahead_tokens = 3'000, .stream_tokens = 64, .clients = 256, .clients_ms = 4'000};
+}
+
+const std::vector<LoadScenario>& load_scenarios() {
+  static const std::vector<LoadScenario> all = {
+      {.name = "short", .flags = unified("4", "24576"), .run = run_short},
+      {.name = "gap", .flags = unified("4", "49152"), .run = run_gap},
+      {.name = "one", .flags = flags_of("1", "4096"), .run = run_one},
+      {.name = "streams", .flags = flags_of("8", "8192"), .both_layouts = true, .run = run_streams},
+      {.name = "long-streams", .flags = flags_of("8", "20480"), .both_layouts = true, .run = run_long_streams},
+      {.name = "shared-streams", .flags = flags_of("8", "20480"), .both_layouts = true, .run = run_shared_streams},
+      {.name = "herd", .flags = unified("8", "32768"), .run = run_herd},
+      {.name = "agents", .flags = unified("6", "16384"), .run = run_agents},
+      {.name = "clients", .flags = unified("16", "16384"), .run = run_clients},
+  };
+  return all;
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,45 @@
+"""Loads of `kvkeep bench`: each scenario runs to its end, and its figures are complete.
+
+Times are judged only by people: beside another busy program they say nothing (RUN_SERIAL).
+"""
+
+import json
+import unittest
+
+from bench_case import PROGRAM, BenchCase
+
+# Figures of each scenario, for one server.
+FIGURES = {"short": 3, "gap": 4, "one": 1, "streams": 1, "long-streams": 1, "shared-streams": 1, "herd": 1, "agents": 2,
+           "clients": 7}
+
+
+class LoadTest(BenchCase):
+    def load(self, *arguments):
+        done = self.bench("--no-workloads", "--load", "--json", self.json, *arguments)
+        report = json.loads(self.json.read_text())
+        self.assertEqual(report["problems"], [], done.stderr)
+        return done, report
+
+    def test_every_scenario_runs_to_its_end(self):
+        done, report = self.load()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(report["parts"]), sum(FIGURES.values()))
+        self.assertEqual([run["workload"] for run in report["runs"]], ["load-herd"])
+        judged = [part for part in report["parts"] if part["goal"]]
+        self.assertEqual(len(judged), 4, "three counts of the clients, and the agents' prefilled tokens")
+        self.assertTrue(all(part["holds"] for part in judged), judged)
+
+    def test_a_peer_takes_turns(self):
+        done, report = self.load("--scenarios", "one,herd", "--pairs", "2", "--peer",
+                                 f"{PROGRAM} serve --kv-disk-dir {self.directory}/kv")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual({run["server"] for run in report["runs"]}, {"kvkeep", "kvkeep-peer"})
+        self.assertEqual(len(report["parts"]), 6, "a ratio and two servers, twice")
+        self.assertEqual({part["samples"] for part in report["parts"]}, {2})
+
+    def test_an_unknown_scenario_is_named(self):
+        self.expect_refusal(["--no-workloads", "--load", "--scenarios", "gap,hurd"], "'hurd'")
+
+
+if __name__ == "__main__":
+    unittest.main()
