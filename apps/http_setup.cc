@@ -24,6 +24,13 @@ int http_threads(const ServeOptions& options) {
   return static_cast<int>(std::max(options.model.parallel + 2, os::machine_info().logical_cpus - 1));
 }
 
+// The queue is the narrower door: its refusals are in the caller's protocol, and what it refuses passes the wider one.
+void admit_queue(server::HttpOptions& http, std::size_t replies) {
+  constexpr std::size_t kOthers = 1'024;
+  http.requests_max = std::max(http.requests_max, replies + kOthers);
+  http.connections_max = std::max(http.connections_max, 2 * http.requests_max);
+}
+
 // Each client takes a file descriptor, and shells allow 1,024 where the system would allow more.
 void limit_connections(server::HttpOptions& http) {
   const std::size_t files = os::raise_open_files_limit();
@@ -61,6 +68,7 @@ Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, 
   os::keep_memory_returnable();
   server::HttpOptions http = options.http;
   http.threads = http_threads(options);
+  admit_queue(http, options.model.parallel + options.queue_limit);
   limit_connections(http);
   http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
   TRY_ASSIGN(http.passed, os::take_passed_sockets());

@@ -245,6 +245,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
                                            server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.model.parallel;
+  scheduler.queue_limit = options.queue_limit;
   scheduler.slice_ms = options.slice_ms;
   scheduler.capture_prefilled_tokens = options.model.ubatch();
   scheduler.idle_to_live_ns = options.cache.time_to_live_ns;

@@ -191,6 +191,10 @@ std::vector<Flag> http_flags(ServeOptions& options) {
            "Threads that parse, render and tokenize requests; requests that wait or stream need none. A quarter as "
            "many, at least one, are added for bodies of more than 1 MiB.",
        .assign = number_or_automatic(options.http_threads, 1, 4'096, 1)},
+      {.spelling = "--queue-limit N",
+       .effect = "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
+                 "paths: 529) and Retry-After.",
+       .assign = number_into(options.queue_limit, std::size_t{0}, std::size_t{65'536})},
       {.spelling = "-to, --timeout SECONDS",
        .environment = "LLAMA_ARG_TIMEOUT",
        .default_text = "60",

@@ -106,6 +106,7 @@ struct ServeOptions {
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
   server::HttpOptions http;         // api_keys holds those of --api-key only; threads and passed sockets are not set
   bool names_port = false;          // --port was given
+  std::size_t queue_limit = 4'096;  // --queue-limit
   std::optional<int> http_threads;  // empty: by processors and parallel requests
   std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;

@@ -4,7 +4,7 @@ import threading
 
 from flag_case import COMPLETION, FlagCase, covers
 from monitoring_test import metrics
-from support import main, timings, wait_until, words
+from support import HttpError, main, timings, wait_until, words
 
 CONTEXT = 8192
 
@@ -71,6 +71,25 @@ class Scheduling(FlagCase):
             thread.join()
         self.assertEqual(ended, [-5, 0, 5])
         self.assert_refused(400, server.post, "/completion", {"prompt": "x", "priority": "high"}, contains="priority")
+
+    @covers("--queue-limit")
+    def test_a_reply_that_finds_the_queue_full_is_refused_in_its_dialect(self):
+        server = self.server("-c", CONTEXT, "-np", 1, "--queue-limit", 1, "--metrics")
+        stream = self.endless(server)
+        body = {"prompt": words(30, 1), "max_tokens": 2}
+        waits = threading.Thread(target=server.post, args=(COMPLETION, body))
+        waits.start()
+        wait_until(lambda: metrics(server)[0]["llamacpp:requests_deferred"] == 1, "it waits")
+        self.assert_refused(503, server.post, COMPLETION, body, contains="too many requests")
+        message = {"model": "any", "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]}
+        with self.assertRaises(HttpError) as caught:
+            server.post("/v1/messages", message)
+        self.assertEqual(caught.exception.status, 529)
+        self.assertEqual(caught.exception.body["error"]["type"], "overloaded_error")
+        self.assert_refused(400, server.post, COMPLETION, {**body, "n": 3}, contains="--queue-limit")
+        stream.close()
+        waits.join()
+        self.assertEqual(server.post(COMPLETION, body)["usage"]["completion_tokens"], 2)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ TEST(Branches, EndWhenTheServerStops) {
 
 // Two prompts in one submission: all or none is taken.
 TEST(Branches, SeveralPromptsAreTakenTogetherOrNotAtAll) {
-  World world(WorldOptions{.scheduler = {.parallel = 2, .queue_limit = 5}});
+  World world(WorldOptions{.scheduler = {.parallel = 2, .queue_limit = 3}});
   std::mt19937 random(seed());
   const Job first = branching_job(random_tokens(random, 50), 1);
   const Job second = branching_job(random_tokens(random, 60), 9);

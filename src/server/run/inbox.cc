@@ -1,5 +1,7 @@
 #include "server/run/inbox.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,20 +15,27 @@ constexpr std::size_t kMostQuestions = 64;
 
 }  // namespace
 
-Inbox::Inbox(std::size_t queue_limit) : queue_limit_(queue_limit) {}
+Inbox::Inbox(std::size_t most_open) : most_open_(most_open) {}
 Inbox::~Inbox() = default;
 
 Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   std::size_t replies = 0;
   for (const auto& request : requests) replies += 1 + request->branches.size();
+  const bool ahead = std::ranges::any_of(requests, [](const auto& request) { return request->job.ahead; });
+  if (replies > most_open_) {
+    return invalid(
+        fmt::format("{} replies are more than this server may hold at a time: ask for at most {}, or start "
+                    "it with a larger --queue-limit",
+                    replies, most_open_));
+  }
   MutexLock lock(mutex_);
   if (stopping_) return busy("the server is shutting down");
-  if (stats_.waiting + replies > queue_limit_) return busy("too many requests are waiting; try again later");
-  const bool ahead = std::ranges::any_of(requests, [](const auto& request) { return request->job.ahead; });
+  if (in_flight_ - ahead_ + replies > most_open_) return busy("too many requests are waiting; try again later");
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
   stats_.requests += requests.size();
   stats_.waiting += replies;
   in_flight_ += replies;
+  if (ahead) ahead_ += replies;
   for (auto& request : requests) {
     if (request->trace != nullptr) request->trace->in_flight = in_flight_;
     requests_.push_back(std::move(request));
@@ -105,9 +114,10 @@ std::vector<Question> Inbox::take_questions(std::size_t most) {
   return taken;
 }
 
-void Inbox::note_ended() {
+void Inbox::note_ended(bool ahead) {
   MutexLock lock(mutex_);
   --in_flight_;
+  if (ahead) --ahead_;
 }
 
 }  // namespace kvkeep::server

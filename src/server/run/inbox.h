@@ -32,12 +32,12 @@ using Question = std::function<void(const Error* stopped)>;
 
 class Inbox {
  public:
-  // `queue_limit`: the number of requests that may wait.
-  explicit Inbox(std::size_t queue_limit);
+  // `most_open`: the number of replies that may run and wait. A prefill ahead makes room for others and counts as none.
+  explicit Inbox(std::size_t most_open);
   ~Inbox();
 
-  // Takes all or none. kBusy if too many requests would wait, branches included, the server stops, or there are others
-  // and one of them is a prefill ahead.
+  // Takes all or none. kBusy if too many replies would be open, branches included, the server stops, or there are
+  // others and one of them is a prefill ahead; kInvalid if there are more replies than may ever be open.
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
@@ -67,10 +67,10 @@ class Inbox {
   void await_loaded(std::chrono::milliseconds wait);  // for at most `wait`, until a read is done
   // Returns at most `most` questions, the oldest first.
   std::vector<Question> take_questions(std::size_t most);
-  void note_ended();  // of a request
+  void note_ended(bool ahead);  // of a request; `ahead`: it was a prefill ahead
 
  private:
-  const std::size_t queue_limit_;
+  const std::size_t most_open_;
   std::atomic<bool> stopping_ = false;  // set with mutex_ held, so that no wake-up is missed
 
   mutable Mutex mutex_;
@@ -80,6 +80,7 @@ class Inbox {
   std::deque<Question> questions_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
+  std::size_t ahead_ GUARDED_BY(mutex_) = 0;      // of these, prefills ahead
   SchedulerStats stats_ GUARDED_BY(mutex_);
 };
 

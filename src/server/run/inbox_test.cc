@@ -34,22 +34,42 @@ TEST(Inbox, HandsOverInOrderAndCounts) {
   EXPECT_EQ(inbox.stats().running, 1U);
   EXPECT_EQ(inbox.stats().waiting, 2U);
   EXPECT_TRUE(inbox.collect(kNoWait).any());
-  inbox.note_ended();
+  inbox.note_ended(false);
   EXPECT_FALSE(inbox.collect(kNoWait).any());
-  inbox.note_ended();
+  inbox.note_ended(false);
   EXPECT_FALSE(inbox.idle());
-  inbox.note_ended();
+  inbox.note_ended(false);
   EXPECT_TRUE(inbox.idle());
 }
 
-TEST(Inbox, RefusesMoreThanMayWait) {
-  Inbox inbox(1);
+TEST(Inbox, RefusesMoreThanMayBeOpen) {
+  Inbox inbox(2);
   ASSERT_TRUE(inbox.submit(request("a")).ok());
-  EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
+  ASSERT_TRUE(inbox.submit(request("b")).ok());
+  EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
   (void)inbox.collect(kNoWait);
-  EXPECT_FALSE(inbox.submit(request("c")).ok()) << "the first one is only on its way";
-  inbox.note_queue(1, 0);
-  EXPECT_TRUE(inbox.submit(request("d")).ok()) << "the first one runs";
+  inbox.note_queue(1, 1);
+  EXPECT_FALSE(inbox.submit(request("d")).ok()) << "one runs and one waits";
+  inbox.note_ended(false);
+  EXPECT_TRUE(inbox.submit(request("e")).ok());
+}
+
+TEST(Inbox, RefusesForEverWhatNeverFits) {
+  Inbox inbox(2);
+  auto three = request("a");
+  three.front()->branches.push_back(std::make_unique<Request>());
+  three.front()->branches.push_back(std::make_unique<Request>());
+  EXPECT_EQ(inbox.submit(std::move(three)).error().kind, ErrorKind::kInvalid) << "trying again would not help";
+}
+
+TEST(Inbox, APrefillAheadTakesNobodysPlace) {
+  Inbox inbox(1);
+  ASSERT_TRUE(inbox.submit(request("ahead", true)).ok());
+  EXPECT_TRUE(inbox.submit(request("a")).ok());
+  inbox.note_ended(true);
+  EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
+  inbox.note_ended(false);
+  EXPECT_TRUE(inbox.idle());
 }
 
 TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
@@ -72,7 +92,7 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   EXPECT_EQ(inbox.stats().waiting, 4U);
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(inbox.idle());
-    inbox.note_ended();
+    inbox.note_ended(false);
   }
   EXPECT_TRUE(inbox.idle());
 }

@@ -39,7 +39,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       engine_(engine),
       cache_(cache),
       clock_(clock),
-      inbox_(options.queue_limit),
+      inbox_(options.parallel + options.queue_limit),
       places_(std::make_unique<Places>(options.parallel)),
       waiting_(std::make_unique<RequestQueue>()),
       traces_(options.trace, clock),
@@ -426,11 +426,11 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
 // Captures the rows that a slice computed, and a point if the slice ends at a cut.
 void Scheduler::capture_slice(Request& request) {
   const std::optional<policy::Cut> cut = request.cuts.take(sequences_[*request.seq].end());
-  const policy::Cut at = cut.value_or(policy::Cut{});
   const Position end = sequences_[*request.seq].end();
   const bool complete = end.value() >= request.effective.tokens.size();
   if (!cut && !complete && end - request.captured_to < schedule_->capture_stride(request).tokens) return;
   request.captured_to = end;
+  const policy::Cut at = cut.value_or(policy::Cut{});
   sequences_.capture(*request.seq, at.reason);
   if (!cut && engine_.memory().shape().window_tokens == 0) return;
   const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
@@ -531,7 +531,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   const std::shared_ptr<JobSink> sink = std::exchange(request.sink, nullptr);
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended();
+  inbox_.note_ended(request.job.ahead);
   for (const auto& branch : request.branches) finish(*branch, how, error);
   sink->on_done(how, request.stats, error);
   request.restore.end();

@@ -55,9 +55,10 @@ struct Request;
 struct RestoreUnit;
 
 struct SchedulerOptions {
-  std::size_t parallel = 4;             // requests that run at a time; others wait
-  std::size_t queue_limit = 4'096;      // requests that may wait; others are refused (kBusy)
-  std::size_t busy_slice_tokens = 512;  // prefill slice while others decode, so that they do not wait long
+  std::size_t parallel = 4;         // requests that run at a time; others wait
+  std::size_t queue_limit = 4'096;  // replies that may wait for a place; more are refused (kBusy)
+  double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
+  std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
   // A request that comes during a prefill ahead waits for one slice of it: as many tokens as were prefilled in this
   // time so far.
   double ahead_slice_ms = 100;
@@ -184,8 +185,8 @@ class Scheduler {
   Sequences sequences_;
   PromptLookup lookup_;
   CutPlanner cut_planner_;
-  policy::RateMeter rates_;
   const std::unique_ptr<Schedule> schedule_;
+  policy::RateMeter rates_;
   policy::RestoreTrials trials_;
   Audit audit_;
   bool heeded_distrust_ = false;

@@ -202,7 +202,7 @@ TEST(Scheduler, StopBeforeTheStartEndsWhatWaits) {
 }
 
 TEST(Scheduler, FullQueueRefuses) {
-  World world({}, mebibytes(1), {.parallel = 1, .queue_limit = 3});
+  World world({}, mebibytes(1), {.parallel = 1, .queue_limit = 2});
   std::mt19937 random(14);
   std::vector<std::future<Reply>> replies;
   for (int i = 0; i < 3; ++i) replies.push_back(world.submit(random_tokens(random, 10), 2));
