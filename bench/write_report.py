@@ -256,6 +256,37 @@ Processor time; both servers run at once and are asked in turn ([how it is measu
 """
 
 
+def with_spread(part):
+    value = measured(part["median"])
+    if part["samples"] > 1:
+        value += f" ({measured(part['low_quartile'])} to {measured(part['high_quartile'])})"
+    return f"**{value}**" if part["holds"] is False else value
+
+
+def load_row(name, row):
+    ratio = row.get("ratio")
+    goals = [row["kvkeep"]["goal"], f"{ratio['goal']} of the best peer" if ratio and ratio["goal"] else ""]
+    sides = [with_spread(row[side]) if side in row else ""
+             for side in ("kvkeep", "llama-server", "llama-server -kvu", "ratio")]
+    return [f"{plain(name)} ({row['kvkeep']['unit']})", *sides, ", ".join(goal for goal in goals if goal)]
+
+
+def load_section(report):
+    """A row per figure: kvkeep's, the peer's in each of its layouts, and the ratio of kvkeep's and the best peer's."""
+    rows = {}
+    for part in report["parts"]:
+        name, _, side = part["name"].rpartition(": ")
+        rows.setdefault(name, {})["ratio" if " / " in side else side] = part
+    return f"""## Many at once
+
+Started: {report['started']}. The small model, one thread, {max(part['samples'] for part in report['parts'])} runs of each
+server in turn ([what each load is](bench.md#many-at-once)). Wall time; a figure that misses its goal is bold.
+
+{table(["", "kvkeep", "llama-server", "llama-server -kvu", "kvkeep / best peer", "goal"],
+       [load_row(name, row) for name, row in rows.items()])}
+"""
+
+
 def load(directory, name):
     return json.loads((directory / name).read_text())
 
@@ -270,6 +301,7 @@ def main():
     reports = {name: load(directory, f"{name}.json") for name in MODELS}
     side_by_side, own = parts_by_class(reports)
     peer = peer_section(load(directory, "peer.json")) + "\n" if (directory / "peer.json").exists() else ""
+    many = load_section(load(directory, "load.json")) + "\n" if (directory / "load.json").exists() else ""
     llama, compiler = reports["llama"], (directory / "compiler.txt").read_text().strip()
     print(f"""{INTRODUCTION}
 {chr(10).join(setting(llama, compiler))}
@@ -310,7 +342,7 @@ Rendering the template, tokenizing its text and putting {load(directory, "prompt
 
 {table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
-{peer}## Disk
+{peer}{many}## Disk
 
 Directories of 10,000 and 100,000 segment files (5M and 51M tokens), opened until prompts can be matched; and single files.
 

@@ -25,6 +25,7 @@ void Crowd::run(std::function<void(ServerClient& client)> task) {
   if (threads_ == nullptr) threads_ = os::make_thread_pool(most_, "crowd");
   threads_->post([this, task = std::move(task)] {
     const auto client = ServerClient::make({.base_url = base_url_, .keeps_connection = true}, interrupt_);
+    if (!client) is_cut_off_ = true;
     if (client) task(**client);
   });
 }
@@ -40,6 +41,7 @@ void Crowd::wait() { threads_.reset(); }
 
 Status Crowd::answered() const {
   TRY(interrupt_.check());
+  if (is_cut_off_) return io_error("a client found no way to the server");
   for (const Streamed& chat : chats_) {
     if (!chat.exchange.answered()) return unsupported(chat.exchange.failure());
   }

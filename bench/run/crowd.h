@@ -2,6 +2,7 @@
 
 // Several chats with one server at the same time, each on a connection and a thread of its own.
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -44,6 +45,7 @@ class Crowd {
   const std::size_t most_;
   Interrupt& interrupt_;
   std::deque<Streamed> chats_;
+  std::atomic<bool> is_cut_off_ = false;     // a client could not be made
   std::unique_ptr<os::ThreadPool> threads_;  // last: its tasks use the others
 };
 

@@ -25,15 +25,16 @@ struct LoadedContestant {
   Contestant contestant;
   std::vector<std::string> more_flags;
   LoadSide side;
+  bool is_counted = false;
 };
 
 std::vector<LoadedContestant> players_of(const LoadScenario& scenario, const BenchOptions& bench) {
   std::vector<LoadedContestant> players;
   for (const Contestant& contestant : contestants(bench)) {
     if (!contestant.variant.empty() || !contestant.url.empty()) continue;
-    players.push_back({contestant, {}, {contestant.name, {}}});
+    players.push_back({.contestant = contestant, .more_flags = {}, .side = {contestant.name, {}}});
     if (contestant.is_kvkeep || !scenario.both_layouts) continue;
-    players.push_back({contestant, {"-kvu"}, {contestant.name + " -kvu", {}}});
+    players.push_back({.contestant = contestant, .more_flags = {"-kvu"}, .side = {contestant.name + " -kvu", {}}});
   }
   return players;
 }
@@ -55,14 +56,29 @@ double best_of_peers(const std::vector<LoadSide>& sides, std::size_t round, std:
 
 std::vector<double> values_of(const LoadSide& side, std::size_t at) {
   std::vector<double> values;
-  for (const auto& round : side.rounds) values.push_back(round[at].value);
+  for (const auto& round : side.rounds) {
+    if (!round.empty()) values.push_back(round[at].value);
+  }
   return values;
 }
 
-std::size_t rounds_of_all(const std::vector<LoadSide>& sides) {
-  std::size_t rounds = sides.front().rounds.size();
-  for (const LoadSide& side : sides) rounds = std::min(rounds, side.rounds.size());
-  return rounds;
+// Returns the first round of any side that did not fail: all have the same names.
+const std::vector<LoadFigure>* any_round(const std::vector<LoadSide>& sides) {
+  for (const LoadSide& side : sides) {
+    for (const auto& round : side.rounds) {
+      if (!round.empty()) return &round;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<double> ratios_of(const std::vector<LoadSide>& sides, std::size_t at) {
+  std::vector<double> ratios;
+  for (std::size_t round = 0; sides.size() > 1 && round < sides.front().rounds.size(); ++round) {
+    const bool failed = std::ranges::any_of(sides, [&](const LoadSide& side) { return side.rounds[round].empty(); });
+    if (!failed) ratios.push_back(sides.front().rounds[round][at].value / best_of_peers(sides, round, at));
+  }
+  return ratios;
 }
 
 class LoadBench {
@@ -100,7 +116,8 @@ class LoadBench {
     }
     std::vector<LoadSide> sides;
     for (LoadedContestant& player : players) {
-      if (!player.side.rounds.empty() || player.contestant.is_kvkeep) sides.push_back(std::move(player.side));
+      const bool is_measured = any_round({player.side}) != nullptr;
+      if (is_measured || player.contestant.is_kvkeep) sides.push_back(std::move(player.side));
     }
     std::ranges::move(load_parts(sides, !options_.quick), std::back_inserter(figures_.parts));
     return {};
@@ -113,10 +130,11 @@ class LoadBench {
     if (!run) {
       figures_.problems.push_back(
           fmt::format("load, {}: {}: {}", scenario.name, player.side.name, run.error().message));
+      player.side.rounds.emplace_back();
       return {};
     }
     player.side.rounds.push_back(std::move(run->figures));
-    if (run->counts && round == 0) figures_.counts.push_back(std::move(*run->counts));
+    if (run->counts && !std::exchange(player.is_counted, true)) figures_.counts.push_back(std::move(*run->counts));
     return {};
   }
 
@@ -164,24 +182,20 @@ std::vector<std::string> load_scenario_names() {
 
 std::vector<PartFigures> load_parts(const std::vector<LoadSide>& sides, bool has_time_goals) {
   std::vector<PartFigures> parts;
-  const std::size_t rounds = rounds_of_all(sides);
-  if (sides.front().rounds.empty()) return parts;
-  const std::vector<LoadFigure>& names = sides.front().rounds.front();
-  for (std::size_t at = 0; at < names.size(); ++at) {
-    const LoadFigure& figure = names[at];
+  const std::vector<LoadFigure>* names = any_round(sides);
+  for (std::size_t at = 0; names != nullptr && at < names->size(); ++at) {
+    const LoadFigure& figure = (*names)[at];
     const bool has_goals = has_time_goals || figure.is_count;
-    if (sides.size() > 1 && rounds > 0 && !figure.is_count) {
-      std::vector<double> ratios;
-      for (std::size_t round = 0; round < rounds; ++round) {
-        ratios.push_back(sides[0].rounds[round][at].value / best_of_peers(sides, round, at));
-      }
+    if (std::vector<double> ratios = ratios_of(sides, at); !ratios.empty() && !figure.is_count) {
       parts.push_back(
           summarize(figure_name(figure, sides[0].name + (sides.size() > 2 ? " / best peer" : " / " + sides[1].name)),
                     "ratio", std::move(ratios), has_goals ? figure.ratio_goal : std::nullopt));
     }
     for (std::size_t side = 0; side < sides.size(); ++side) {
+      std::vector<double> values = values_of(sides[side], at);
+      if (values.empty()) continue;
       const bool is_judged = side == 0 && has_goals;
-      parts.push_back(summarize(figure_name(figure, sides[side].name), figure.unit, values_of(sides[side], at),
+      parts.push_back(summarize(figure_name(figure, sides[side].name), figure.unit, std::move(values),
                                 is_judged ? figure.goal : std::nullopt));
     }
   }

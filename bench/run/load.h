@@ -27,7 +27,7 @@ std::vector<std::string> load_scenario_names();
 
 struct LoadFigures {
   std::vector<PartFigures> parts;     // per figure: kvkeep / the best peer, then each server's own
-  std::vector<RunFigures> counts;     // of the first round
+  std::vector<RunFigures> counts;     // of the first round that did not fail
   std::vector<std::string> problems;  // servers that did not start, requests that were not answered
 };
 
@@ -40,13 +40,12 @@ Result<LoadFigures> measure_load(const BenchOptions& bench, const LoadOptions& o
 
 struct LoadFigure;
 
-// The figures of one server, by round.
 struct LoadSide {
   std::string name;
-  std::vector<std::vector<LoadFigure>> rounds;
+  std::vector<std::vector<LoadFigure>> rounds;  // the figures of each; none if it failed
 };
 
-// Makes parts of the rounds that all sides have; the first side is kvkeep. Pure.
+// Makes ratios of the rounds in which no side failed, and parts of each side's own; the first side is kvkeep. Pure.
 std::vector<PartFigures> load_parts(const std::vector<LoadSide>& sides, bool has_time_goals);
 
 }  // namespace kvkeep::bench

@@ -43,8 +43,19 @@ TEST(LoadParts, OfTinyModelsHaveGoalsOnlyForCounts) {
 }
 
 TEST(LoadParts, ASideWithoutRoundsCostsOnlyTheRatio) {
-  EXPECT_TRUE(load_parts({{"kvkeep", {}}}, true).empty());
+  EXPECT_TRUE(load_parts({{"kvkeep", {{}}}}, true).empty());
   EXPECT_EQ(load_parts({{"kvkeep", {rate_and_count(1, 0)}}}, true).size(), 2U);
+  const auto parts = load_parts({{"kvkeep", {{}}}, {"peer", {rate_and_count(1, 0)}}}, true);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].name, "rate: peer");
+}
+
+TEST(LoadParts, ARoundThatFailedIsComparedWithNone) {
+  const std::vector<LoadSide> sides = {{"kvkeep", {{}, rate_and_count(100, 0)}},
+                                       {"peer", {rate_and_count(1, 0), rate_and_count(50, 0)}}};
+  const std::vector<PartFigures> parts = load_parts(sides, true);
+  EXPECT_EQ(parts[0].median, 2) << "of the second round, in which both ran";
+  EXPECT_EQ(parts[0].samples, 1U);
 }
 
 TEST(LoadScenarios, HaveNamesOfTheirOwn) {

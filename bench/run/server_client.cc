@@ -170,6 +170,13 @@ Result<std::vector<TokenId>> ServerClient::token_ids(std::string_view text, bool
   return ids;
 }
 
+Result<std::size_t> ServerClient::count_tokens(const Json& messages) {
+  TRY_ASSIGN(const Json reply, post("/v1/messages/count_tokens", {{"model", "any"}, {"messages", messages}}));
+  const Json* count = field(reply, "input_tokens");
+  if (count == nullptr || !count->is_number_unsigned()) return unsupported("count_tokens answers no number");
+  return count->get<std::size_t>();
+}
+
 Result<std::string> ServerClient::text(const std::string& label, std::size_t tokens) {
   return text_of_tokens(label, tokens, [this](std::string_view words) -> Result<std::size_t> {
     TRY_ASSIGN(const std::vector<TokenId> ids, tokenize(words));

@@ -89,6 +89,8 @@ class ServerClient {
   Result<std::vector<TokenId>> prompt_ids(Dialect dialect, const nlohmann::ordered_json& body);
   // The same for a chat with these messages.
   Result<std::vector<TokenId>> chat_ids(const nlohmann::ordered_json& messages);
+  // The prompt tokens of a conversation, by POST /v1/messages/count_tokens, which needs no model.
+  Result<std::size_t> count_tokens(const nlohmann::ordered_json& messages);
   // Returns words that are this many tokens here, always the same for a label (words.h).
   Result<std::string> text(const std::string& label, std::size_t tokens);
   // The server's own names and version; "" if it does not report them.

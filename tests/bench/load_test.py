@@ -9,7 +9,7 @@ import unittest
 from bench_case import PROGRAM, BenchCase
 
 # Figures of each scenario, for one server.
-FIGURES = {"short": 3, "gap": 4, "one": 1, "streams": 1, "long-streams": 1, "shared-streams": 1, "herd": 1, "agents": 2,
+FIGURES = {"short": 4, "gap": 4, "one": 1, "streams": 1, "long-streams": 1, "shared-streams": 1, "herd": 1, "agents": 2,
            "clients": 7}
 
 
