@@ -28,14 +28,15 @@ std::optional<AwaitedPrefix> find_awaited(const Request& request, Position reuse
     const std::size_t shared = std::min(common_prefix(other->effective.tokens, prompt), prompt.size() - 1);
     const Position until = Position{} + shared;
     if (until <= held.end() || until <= reused || (longest && until <= longest->until)) continue;
-    longest = {.number = other->number, .until = until};
+    longest = {.number = other->number, .seq = *other->seq, .until = until};
   }
   return longest;
 }
 
 bool has_ended(const AwaitedPrefix& awaited, std::span<const std::unique_ptr<Request>> active,
                const Sequences& sequences) {
-  const auto found = std::ranges::find_if(active, [&](const auto& each) { return each->number == awaited.number; });
+  const auto found = std::ranges::find_if(
+      active, [&](const auto& each) { return each->number == awaited.number && each->seq == awaited.seq; });
   if (found == active.end() || !is_prefilling(**found)) return true;
   return sequences[*(*found)->seq].end() >= awaited.until;
 }

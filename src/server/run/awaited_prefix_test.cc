@@ -99,12 +99,24 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenNobodyComputesItAnyMore) {
   add_prefilling(counting(50, 500), 0);
   ASSERT_TRUE(await_prefix(*active[1], Position{}, active, sequences) == false);
   active[1]->phase = Request::Phase::kWaiting;
-  active[1]->awaits = AwaitedPrefix{.number = 1, .until = Position{80}};
+  active[1]->awaits = AwaitedPrefix{.number = 1, .seq = *active[0]->seq, .until = Position{80}};
   RequestQueue queue;
   EXPECT_FALSE(release_awaiting(queue, active, sequences));
   active[0]->number = 77;  // the one that computed it is gone
   EXPECT_TRUE(release_awaiting(queue, active, sequences));
   EXPECT_FALSE(active[1]->awaits.has_value());
+}
+
+TEST_F(AwaitedPrefixTest, AnotherReplyToTheSamePromptIsNotTheOneThatComputes) {
+  add_prefilling(counting(100), 100);  // it decodes
+  active[0]->phase = Request::Phase::kDecode;
+  add_prefilling(counting(100), 40);
+  active[1]->number = active[0]->number;
+  RequestQueue queue;
+  auto request = request_of(counting(80), 9);
+  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences));
+  queue.put_back(std::move(request));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences));
 }
 
 }  // namespace

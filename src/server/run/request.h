@@ -25,7 +25,8 @@ namespace kvkeep::server {
 
 // A prefix that another request is prefilling (awaited_prefix.h).
 struct AwaitedPrefix {
-  std::uint64_t number = 0;  // of that request
+  std::uint64_t number = 0;  // of that request; further replies to one prompt share it
+  SeqId seq = SeqId{0};      // that it runs on
   Position until = {};
 };
 

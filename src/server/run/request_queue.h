@@ -23,6 +23,7 @@ class RequestQueue {
   bool empty() const { return requests_.empty(); }
   std::span<const std::unique_ptr<Request>> all() const { return requests_; }
   std::span<const policy::QueuedRequest> facts() const { return facts_; }
+  bool any_awaits() const { return awaiting_ > 0; }
   // The session of the request that got the last place.
   std::uint64_t served_last() const { return served_last_; }
 

@@ -5,6 +5,22 @@
 
 namespace kvkeep::server {
 
+namespace {
+
+// One that computes a prefix for others is as urgent as they are: else requests of a priority between would delay them.
+void lend_priority(policy::ScheduleView& view, std::span<const std::unique_ptr<Request>> admitted,
+                   std::span<const std::unique_ptr<Request>> waiting) {
+  for (const auto& waits : waiting) {
+    if (!waits->awaits) continue;
+    for (std::size_t at = 0; at < admitted.size(); ++at) {
+      const bool is_giver = admitted[at]->number == waits->awaits->number && admitted[at]->seq == waits->awaits->seq;
+      if (is_giver) view.admitted[at].priority = std::min(view.admitted[at].priority, waits->job.priority);
+    }
+  }
+}
+
+}  // namespace
+
 Schedule::Schedule(const ScheduleOptions& options, const engine::Description& model, const cache::ModelMemory& memory,
                    const Sequences& sequences)
     : options_(options), model_(model), memory_(memory), sequences_(sequences) {}
@@ -15,6 +31,8 @@ policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> ad
   for (const auto& request : admitted) {
     view.admitted.push_back(as_scheduled(*request, held(*request), capture_stride(*request)));
   }
+  lend_priority(view, admitted, admitted);
+  if (queue.any_awaits()) lend_priority(view, admitted, queue.all());
   view.queued = queue.facts();
   view.idle = sequences_.idle();
   view.most_admitted = options_.parallel;

@@ -39,6 +39,20 @@ TEST_F(ScheduleTest, ShowsRequestsWithTheirSessionAndPriority) {
   EXPECT_EQ(view.most_admitted, 3U);
 }
 
+TEST_F(ScheduleTest, OneThatComputesForAnotherIsAsUrgentAsThat) {
+  add_prefilling(1);
+  add_prefilling(2);
+  admitted[0]->seq = SeqId{3};
+  auto urgent = make_request({.job = admitted[0]->job, .replies = {std::make_shared<CollectingSink>()}});
+  urgent->job.priority = -7;
+  urgent->awaits = AwaitedPrefix{.number = 1, .seq = SeqId{3}, .until = Position{80}};
+  const Schedule schedule = make_schedule({.parallel = 2, .slice_ms = 150});
+  queue.put_back(std::move(urgent));
+  const policy::ScheduleView view = schedule.view(admitted, queue, {});
+  EXPECT_EQ(view.admitted[0].priority, -7);
+  EXPECT_EQ(view.admitted[1].priority, -1);
+}
+
 TEST_F(ScheduleTest, SlicesFollowTheTimeThatTheyTook) {
   add_prefilling(1);
   Schedule schedule = make_schedule({.parallel = 1, .slice_ms = 150});
@@ -47,7 +61,7 @@ TEST_F(ScheduleTest, SlicesFollowTheTimeThatTheyTook) {
     const std::size_t tokens = schedule.view(admitted, queue, {}).limits.shared_slice_tokens;
     (void)schedule.note_slice(admitted, *admitted[0], tokens, static_cast<double>(tokens));
   }
-  EXPECT_EQ(schedule.view(admitted, queue, {}).limits.shared_slice_tokens, 128U) << "150 tokens, in steps of 32";
+  EXPECT_EQ(schedule.view(admitted, queue, {}).limits.shared_slice_tokens, 128U) << "150 tokens, in whole tiles";
   const Schedule unbounded = make_schedule({.parallel = 1, .slice_ms = 0});
   EXPECT_EQ(unbounded.view(admitted, queue, {}).limits.shared_slice_tokens, engine.description().batch_tokens);
 }
