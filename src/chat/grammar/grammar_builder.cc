@@ -150,8 +150,8 @@ std::string JsonRules::key_of(std::string_view kind) const {
   return std::string(kind) + (whitespace_ == Whitespace::kNone ? " compact" : " spaced");
 }
 
-// Enough for printed JSON: a line end, and twelve levels of two spaces.
-std::string JsonRules::ws() { return grammar_.add("ws", R"("" | " " | "\n" [ \t]{0,24})"); }
+// Enough for printed JSON: a line end, and ten levels of two spaces. llama-server allows as many blanks.
+std::string JsonRules::ws() { return grammar_.add("ws", R"("" | " " | "\n" [ \t]{0,20})"); }
 
 std::string JsonRules::spaced(const std::string& mark) {
   return whitespace_ == Whitespace::kNone ? mark : mark + " " + ws();
