@@ -71,10 +71,10 @@ std::vector<Flag> accepted_flags() {
       always("-sp, --special", "special tokens are always part of a reply's text"),
       always("-e, --escape, --no-escape", "it is about a prompt on the command line, and there is none"),
       always("--no-cors-credentials", "web pages never get credentials"),
-      always("--no-webui, --no-ui, --no-webui-mcp-proxy, --no-ui-mcp-proxy", "there is no web page"),
+      always("--no-webui-mcp-proxy, --no-ui-mcp-proxy", "the server calls no other one"),
       always("-no-ag, --no-agent", "the server runs no tools"),
       always("--perf", "every reply has times"),
-      always("--log-prefix, --log-timestamps, --no-log-jsonl", "the log is always so"),
+      always("--no-log-jsonl", "the log is always text"),
   };
   std::ranges::move(neutral_flags(), std::back_inserter(flags));
   flags.front().group = "Accepted for scripts written for llama-server";

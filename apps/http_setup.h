@@ -35,4 +35,27 @@ Reach reach_of(const std::vector<server::ListeningPlace>& places, const std::vec
 // AIP_HEALTH_ROUTE. Without that value nothing changes.
 Status obey_vertex(const os::Environment& environment, ServeOptions& options);
 
+// ---- --path ----
+//
+// The files below the directory, for browsers. They are read once, when the server starts: a request then never reaches
+// the file system, so that no name in it can lead out of the directory. Links are not followed.
+
+inline constexpr std::size_t kMostWebFiles = 4'096;
+inline constexpr std::size_t kMostWebBytes = std::size_t{64} << 20;  // of all files together
+
+struct WebFile {
+  std::string path;  // of the URL, not percent-encoded: "/", "/index.html", "/assets/app.js"
+  std::string type;  // for Content-Type
+  std::shared_ptr<const std::string> bytes;
+};
+
+// Reads all files below the directory whose names can be asked for and do not begin with a dot. "/" and each "/folder/"
+// get the folder's index.html. Empty if `directory` is. Errors name the flag; kInvalid if there are more than the
+// limits above allow.
+Result<std::vector<WebFile>> read_web_files(const std::string& directory, os::FileSystem& files);
+
+// Adds a route for each file, after the API's routes: a file at the path of one of them is left out, with a warning.
+// Only "/" needs no API key, as with llama-server. The path of a folder with an index.html leads to that.
+void serve_web_files(server::HttpServer& http, const std::vector<WebFile>& files);
+
 }  // namespace kvkeep::cli

@@ -93,9 +93,6 @@ std::vector<RefusedFlag> refused_network() {
        {"LLAMA_ARG_CORS_METHODS", "LLAMA_ARG_CORS_HEADERS", "LLAMA_ARG_CORS_CREDENTIALS"},
        "name the web pages that may use the server with --allowed-origins"},
       {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root", kEssential},
-      {{"--path"},
-       {"LLAMA_ARG_STATIC_PATH"},
-       "no files are served; serve the page with a web server, and name its origin with --allowed-origins"},
       {{"--reuse-port"}, {"LLAMA_ARG_REUSE_PORT=on"}, "two servers would share one port by chance"},
       {{"--webui", "--webui-*", "--ui", "--ui-*"},
        {"LLAMA_ARG_WEBUI=on", "LLAMA_ARG_WEBUI_*", "LLAMA_ARG_UI=on", "LLAMA_ARG_UI_*"},
@@ -105,9 +102,7 @@ std::vector<RefusedFlag> refused_network() {
        "the server runs no tools; clients do"},
       // The log.
       {{"--no-perf"}, {"LLAMA_ARG_PERF=off"}, "every reply has times; leave it out"},
-      {{"--no-log-prefix", "--no-log-timestamps", "--log-jsonl"},
-       {"LLAMA_ARG_LOG_PREFIX=off", "LLAMA_ARG_LOG_TIMESTAMPS=off", "LLAMA_ARG_LOG_JSONL=on"},
-       "the log has one form"},
+      {{"--log-jsonl"}, {"LLAMA_ARG_LOG_JSONL=on"}, "the log is text; --trace FILE writes a line of JSON per request"},
       {{"--log-prompts-dir"}, {}, "prompts are not logged"},
       {{"--completion-bash"}, {}, "type: kvkeep help --completions bash"},
   };

@@ -207,7 +207,7 @@ TEST(RefusedFlags, SayWhatToTypeInstead) {
                                                         {"--api-prefix", "paths start at the root"}}) {
     EXPECT_NE(serve_error({name}).find(part), std::string::npos) << serve_error({name});
   }
-  for (const char* name : {"--path", "--mmproj", "--agent", "--no-log-prefix"}) {
+  for (const char* name : {"--mmproj", "--agent", "--log-jsonl"}) {
     EXPECT_EQ(serve_error({name}).find("leave it out"), std::string::npos) << serve_error({name});
   }
 }

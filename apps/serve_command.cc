@@ -242,8 +242,9 @@ server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Voc
 
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
-                                           server::TraceSink* trace) {
+                                           server::TraceSink* trace, server::Embeddings* embeddings) {
   server::SchedulerOptions scheduler;
+  scheduler.embeddings = embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
   scheduler.slice_ms = options.slice_ms;
@@ -322,6 +323,29 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
     os::notify_manager(os::ServiceState::kReady, status);
   }
   os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
+}
+
+void connect(server::Service& service, server::Scheduler& scheduler, server::Embeddings* embeddings) {
+  service.scheduler = &scheduler;
+  if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
+}
+
+void add_all_routes(server::HttpServer& http, server::Service& service, const std::vector<WebFile>& files) {
+  service.has_page = std::ranges::any_of(files, [](const WebFile& file) { return file.path == "/"; });
+  server::add_routes(http, service);
+  serve_web_files(http, files);
+}
+
+// Refuses new requests, and waits until the accepted ones have ended, for at most `most_s`.
+void let_requests_end(server::Scheduler& scheduler, server::Embeddings* embeddings, double most_s) {
+  constexpr std::chrono::milliseconds kStep{50};
+  scheduler.close();
+  if (embeddings != nullptr) embeddings->close();
+  const auto busy = [&] { return !scheduler.idle() || (embeddings != nullptr && embeddings->any()); };
+  if (most_s <= 0 || !busy()) return;
+  spdlog::info("shutting down: accepted requests may go on for {:g} s (a second signal quits at once)", most_s);
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  while (busy() && os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) < most_s * 1e3) os::pause(kStep);
 }
 
 // Runs engine and HTTP threads until a signal; then ends requests, captures them and writes unwritten segments to disk.
@@ -407,6 +431,8 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
   TRY(check_disk_directory(options.tiers, os::real_file_system()));
   TRY(check_slot_directory(options.slot_save_path));
+  TRY_ASSIGN(const std::vector<WebFile> web_files,
+             read_web_files(options.serves_page ? options.web_directory : "", os::real_file_system()));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
   // Everything that computes runs on this one thread, the warm-up after loading included. OpenMP gives each thread that
@@ -446,22 +472,22 @@ Status run_serve(const ServeOptions& options) {
   const index::TokenTexts texts = likely_texts(service);
   service.turns = std::move(turns);
   service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
-  const chat::HistoryChanges changes = learn_history(options, service);
-  service.history_changes = changes;
+  service.history_changes = learn_history(options, service);
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
-  server::SchedulerOptions scheduling = scheduler_options(options, changes, texts, show, tracing.sink());
-  scheduling.embeddings = embeddings.get();
-  server::Scheduler scheduler(scheduling, *engine, cache, os::real_clock());
-  if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
-  service.scheduler = &scheduler;
+  server::Scheduler scheduler(
+      scheduler_options(options, service.history_changes, texts, show, tracing.sink(), embeddings.get()), *engine,
+      cache, os::real_clock());
+  connect(service, scheduler, embeddings.get());
   service.cache_stats = [&cache] { return cache.stats(); };
   service.slot_files = slot_files(options, *writer);
-  server::add_routes(*http, service);
+  add_all_routes(*http, service, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
-  serve_until_signal(*engine_thread, *http, scheduler, cache,
-                     [&] { wait_until_stopped(signals, tracing, "serving " + service.model_name); });
+  serve_until_signal(*engine_thread, *http, scheduler, cache, [&] {
+    wait_until_stopped(signals, tracing, "serving " + service.model_name);
+    let_requests_end(scheduler, embeddings.get(), options.shutdown_timeout_s);
+  });
   return {};
 }
 

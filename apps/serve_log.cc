@@ -126,7 +126,8 @@ Status set_up_log(const LogOptions& options) {
   }
   auto logger = std::make_shared<spdlog::logger>("kvkeep", sinks.begin(), sinks.end());
   logger->set_level(level_of(options.verbosity));
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  logger->set_pattern(
+      fmt::format("{}{}%v", options.timestamps ? "%Y-%m-%d %H:%M:%S.%e " : "", options.prefix ? "%^%l%$ " : ""));
   // Details after a crash would be lost in a buffer: flush each line.
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));

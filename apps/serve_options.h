@@ -38,6 +38,8 @@ struct LogOptions {
   std::string file;   // also written there; empty: the terminal only
   bool disabled = false;
   std::optional<bool> colors;  // on standard error; empty: if that is a terminal
+  bool prefix = true;          // each line begins with its level
+  bool timestamps = true;      // and, before that, with the time
   std::string trace_file;      // one line per request; empty: none
   bool trace_prompts = false;  // includes whole requests and replies
 };
@@ -106,7 +108,10 @@ struct ServeOptions {
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
   server::HttpOptions http;         // api_keys holds those of --api-key only; threads and passed sockets are not set
   bool names_port = false;          // --port was given
+  std::string web_directory;        // --path; empty: no files are served
+  bool serves_page = true;          // else web_directory does not count
   std::size_t queue_limit = 4'096;  // --queue-limit
+  double shutdown_timeout_s = 0;    // for replies to end by themselves
   std::optional<int> http_threads;  // empty: by processors and parallel requests
   std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;

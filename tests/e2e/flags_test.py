@@ -217,12 +217,12 @@ class Context(FlagCase):
             self.assertIn(flags[1], run.stderr)
 
     @covers("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", "-dt", "--offline", "--no-models-autoload",
-            "--no-mmproj", "--prefill-assistant", "--special", "--escape", "--no-cors-credentials", "--no-webui",
-            "--no-agent", "--perf", "--log-prefix")
+            "--no-mmproj", "--prefill-assistant", "--special", "--escape", "--no-cors-credentials", "--no-webui-mcp-proxy",
+            "--no-agent", "--perf", "--no-log-jsonl")
     def test_flags_that_ask_for_what_is_so_anyway_change_nothing(self):
         flags = ("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", 16, "-dt", 0.1, "--offline",
                  "--no-models-autoload", "--no-mmproj", "--prefill-assistant", "-sp", "-e",
-                 "--no-cors-credentials", "--no-webui", "--no-agent", "--perf", "--log-prefix", "--log-timestamps")
+                 "--no-cors-credentials", "--no-webui-mcp-proxy", "--no-agent", "--perf", "--no-log-jsonl")
         plain, given = self.params(), self.params(*flags)
         self.assertEqual(given, plain)
         self.assertEqual(self.text_with(*flags), self.text_with())
@@ -502,6 +502,53 @@ class Points(FlagCase):
 
 
 class Server(FlagCase):
+    @covers("--path", "--no-webui")
+    def test_files_for_browsers(self):
+        directory = fresh_directory()
+        page, script = "<h1>\u00fc</h1>".encode(), b"let a = 1;\n"
+        os.makedirs(os.path.join(directory, "a b"))
+        for name, text in (("index.html", page), ("a b/app.js", script), (".secret", b"no"), ("health", b"hidden")):
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(text)
+        with open(os.path.join(directory, "a b", "index.html"), "wb") as file:
+            file.write(page)
+        for name in ("*", b"bad\xff.txt".decode(errors="surrogateescape")):
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(b"odd")
+        os.symlink("/etc/hostname", os.path.join(directory, "link.txt"))
+        server = self.server("--path", directory, "--api-key", "sesame")
+
+        def get(path, method="GET", **headers):
+            with contextlib.closing(server.connection()) as connection:
+                connection.request(method, path, headers=headers)
+                reply = connection.getresponse()
+                return reply.status, reply.getheader("Content-Type"), reply.read()
+
+        key = {"Authorization": "Bearer sesame"}
+        for path, headers in (("/", {}), ("/index.html", key), ("/a%20b/", key)):
+            self.assertEqual(get(path, **headers), (200, "text/html; charset=utf-8", page))
+        self.assertEqual(get("/index.html")[0], 401)
+        self.assertEqual(get("/a%20b", **key)[0], 301)
+        self.assertEqual(get("/", "HEAD"), (200, "text/html; charset=utf-8", b""))
+        self.assertEqual(get("/a%20b/app.js")[0], 401)
+        self.assertEqual(get("/a%20b/app.js", **key), (200, "text/javascript; charset=utf-8", script))
+        for path in ("/.secret", "/link.txt", "/a%20b/../.secret", "/..%2f" + os.path.basename(directory) + "/index.html", "/anything"):
+            self.assertIn(get(path, **key)[0], (400, 404), path)
+        self.assertEqual(server.get("/health")["status"], "ok")
+        self.assertIn("--path: /health is not served", server.log())
+        self.assertIn("--path: '*' is not served", server.log())
+        self.assertIn("programs talk to it", self.server("--path", directory, "--no-webui").get("/"))
+        self.assertIn("programs talk to it", self.server().get("/"))
+
+    def test_a_folder_that_cannot_be_served_is_told_at_once(self):
+        large = fresh_directory()
+        with open(os.path.join(large, "large.bin"), "wb") as file:
+            file.truncate((64 << 20) + 1)
+        for directory, said in (("/nowhere", "No such file"), (large, "more than 64 MiB")):
+            run = run_program(*serve_command("--no-kv-disk", "--path", directory, "--port", "0")[1:])
+            self.assertEqual(run.returncode, 1, directory)
+            self.assertRegex(run.stderr, f"--path {re.escape(directory)}: .*{said}")
+
     @contextlib.contextmanager
     def listening(self, *flags):
         """A server with its own --host and --port; yields its process and what it logs."""
@@ -635,6 +682,15 @@ class Sampling(FlagCase):
 
 
 class Log(FlagCase):
+    @covers("--log-prefix", "--log-timestamps")
+    def test_lines_without_level_and_time(self):
+        time_of = r"\d{4}-\d\d-\d\d [\d:.]+ "
+        for flags, start in ((("--no-log-prefix",), time_of + "serving "), (("--no-log-timestamps",), "info serving "),
+                             (("--no-log-prefix", "--no-log-timestamps"), "serving "),
+                             (("--log-prefix", "--log-timestamps"), time_of + "info serving ")):
+            with self.subTest(flags=flags):
+                self.assertRegex(self.server(*flags).log(), re.compile("^" + start, re.M))
+
     @covers("--log-colors")
     def test_log_colors(self):
         for asked, colored in (("on", True), ("off", False), ("auto", False)):  # the log goes into a file

@@ -1,6 +1,8 @@
 """Requests next to each other: which comes first, how long slices of prefill are, and that no text depends on it."""
 
+import signal
 import threading
+import time
 
 from flag_case import COMPLETION, FlagCase, covers
 from monitoring_test import metrics
@@ -90,6 +92,32 @@ class Scheduling(FlagCase):
         stream.close()
         waits.join()
         self.assertEqual(server.post(COMPLETION, body)["usage"]["completion_tokens"], 2)
+
+
+class Shutdown(FlagCase):
+    BODY = {"prompt": words(30, 1), "n_predict": 200, "ignore_eos": True, "stream": True}
+
+    @covers("--shutdown-timeout")
+    def test_replies_may_end_and_new_requests_are_refused(self):
+        server = self.server("-c", CONTEXT, "-np", 1, "--shutdown-timeout", 30)
+        stream = server.stream("/completion", self.BODY)
+        next(stream)
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: "may go on for 30 s" in server.log(), "it shuts down")
+        self.assert_refused(503, server.post, "/completion", {"prompt": "x", "n_predict": 1}, contains="shutting down")
+        events = [event for _, event in stream if event != "[DONE]"]
+        self.assertEqual(events[-1]["tokens_predicted"], 200)
+        self.assertEqual(server.process.wait(20), 0)
+
+    def test_one_that_goes_on_too_long_is_ended(self):
+        server = self.server("-c", 2 * CONTEXT, "-np", 1, "--shutdown-timeout", 0.3)
+        stream = server.stream("/completion", {**self.BODY, "n_predict": 2 * CONTEXT})
+        next(stream)
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(20), 0)
+        self.assertGreater(time.monotonic() - began, 0.3)
+        stream.close()
 
 
 if __name__ == "__main__":

@@ -289,6 +289,7 @@ void Connection::flush() {
   Outbox::Taken taken = outbox_->take();
   if (Outbox::Silence silence = outbox_->take_silence(); silence.task) silence_ = std::move(silence);
   output_.add(std::move(taken.bytes));
+  if (taken.body != nullptr) output_.add(std::move(taken.body));
   reply_end_ = taken.end;
   close_after_ = taken.close_after;
   write();

@@ -112,18 +112,34 @@ void Exchange::log(int status, std::string_view body) const {
 
 void Exchange::send(int status, std::string_view content_type, std::string body, const HeaderList& headers) {
   if (given_up_) return;
+  send_head(status, content_type, body.size(), headers);
+  log(status, body);
+  if (!is_head() && !body.empty()) outbox_->append(std::move(body));
+  finish_whole();
+}
+
+void Exchange::send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body) {
+  if (given_up_) return;
+  send_head(status, content_type, body->size(), {});
+  log(status, "");
+  if (!is_head() && !body->empty()) outbox_->append_body(std::move(body));
+  finish_whole();
+}
+
+void Exchange::send_head(int status, std::string_view content_type, std::size_t body_bytes, const HeaderList& headers) {
   KVKEEP_ASSERT(state_ == State::kNothing, "a request gets one reply");
   state_ = State::kWhole;
   status_ = status;
   closing_ = closes();
-  log(status, body);
   const ReplyHead head{.status = status,
                        .content_type = content_type,
-                       .body_bytes = body.size(),
+                       .body_bytes = body_bytes,
                        .closes = closing_,
                        .idle_s = core_.options.limits.idle_ms / 1'000};
   outbox_->append(reply_head(head, headers_, headers));
-  if (!is_head() && !body.empty()) outbox_->append(std::move(body));
+}
+
+void Exchange::finish_whole() {
   outbox_->end(Outbox::End::kComplete, closing_);
   state_ = State::kEnded;
 }

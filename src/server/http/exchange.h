@@ -38,6 +38,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   void start(const Route& route);
 
   void send(int status, std::string_view content_type, std::string body, const HeaderList& headers) override;
+  void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body) override;
   bool begin_stream(int status, std::string_view content_type, const HeaderList& headers) override;
   bool write(std::string_view piece) override;
   void end() override;
@@ -57,6 +58,8 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   void conclude(bool failed);
   void give_up();
   void log(int status, std::string_view body) const;
+  void send_head(int status, std::string_view content_type, std::size_t body_bytes, const HeaderList& headers);
+  void finish_whole();
   bool is_head() const { return request_.method == "HEAD"; }
   bool closes() const { return start_closes_ || core_.stopping.load(); }
 

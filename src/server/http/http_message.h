@@ -54,6 +54,11 @@ class ResponseWriter {
   // Sends a whole reply. `content_type` may be empty only with an empty body.
   virtual void send(int status, std::string_view content_type, std::string body, const HeaderList& headers = {}) = 0;
 
+  // The same with a body that many replies share.
+  virtual void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body) {
+    send(status, content_type, *body);
+  }
+
   // Starts a reply of unknown length (server-sent events). Returns false if the client is gone: no more will arrive.
   virtual bool begin_stream(int status, std::string_view content_type, const HeaderList& headers = {}) = 0;
   // Sends a piece at once. Returns false if the client is gone or does not read: stop working for it.

@@ -5,14 +5,21 @@
 
 namespace kvkeep::server {
 
+// Counts the bytes; without room the client is dropped.
+bool Outbox::has_room(std::size_t bytes) {
+  if (unsent_bytes_ >= unsent_bytes_max_) {
+    leave();
+    return false;
+  }
+  unsent_bytes_ += bytes;
+  return true;
+}
+
 bool Outbox::append(std::string&& bytes) {
   if (gone()) return false;
   {
     const MutexLock lock(mutex_);
-    if (unsent_bytes_ >= unsent_bytes_max_) {
-      leave();
-    } else {
-      unsent_bytes_ += bytes.size();
+    if (has_room(bytes.size())) {
       if (bytes_.empty()) {
         bytes_ = std::move(bytes);
       } else {
@@ -21,6 +28,16 @@ bool Outbox::append(std::string&& bytes) {
     }
   }
   started_.store(true, std::memory_order_release);
+  wake_once();
+  return !gone();
+}
+
+bool Outbox::append_body(std::shared_ptr<const std::string> body) {
+  if (gone()) return false;
+  {
+    const MutexLock lock(mutex_);
+    if (has_room(body->size())) body_ = std::move(body);
+  }
   wake_once();
   return !gone();
 }
@@ -54,7 +71,7 @@ void Outbox::wake_once() {
 Outbox::Taken Outbox::take() {
   const MutexLock lock(mutex_);
   awake_ = false;
-  return {std::exchange(bytes_, {}), end_, close_after_};
+  return {std::exchange(bytes_, {}), std::exchange(body_, {}), end_, close_after_};
 }
 
 void Outbox::sent(std::size_t bytes) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,7 @@ class Outbox {
   enum class End { kNotYet, kComplete, kCut };
   struct Taken {
     std::string bytes;
+    std::shared_ptr<const std::string> body = {};  // comes after `bytes`; null: none
     End end = End::kNotYet;
     bool close_after = false;
   };
@@ -35,6 +37,8 @@ class Outbox {
 
   // For makers. Returns false if the client is gone. One piece always fits: a whole reply has no other bound.
   bool append(std::string&& bytes);
+  // For the last piece of a reply, which others may share. Only end() may follow.
+  bool append_body(std::shared_ptr<const std::string> body);
   void end(End how, bool close_after);
   void set_silence(Silence silence);
   bool gone() const { return gone_.load(std::memory_order_acquire); }
@@ -50,6 +54,7 @@ class Outbox {
 
  private:
   void wake_once();
+  bool has_room(std::size_t bytes) REQUIRES(mutex_);
 
   const std::size_t unsent_bytes_max_;
   const std::function<void()> wake_;
@@ -57,6 +62,7 @@ class Outbox {
   std::atomic<bool> started_{false};
   Mutex mutex_;
   std::string bytes_ GUARDED_BY(mutex_);
+  std::shared_ptr<const std::string> body_ GUARDED_BY(mutex_);
   std::size_t unsent_bytes_ GUARDED_BY(mutex_) = 0;  // queued here, or taken but not sent
   End end_ GUARDED_BY(mutex_) = End::kNotYet;
   bool close_after_ GUARDED_BY(mutex_) = false;

@@ -10,7 +10,15 @@ constexpr std::size_t kKeptBytes = 4'096;      // kept for an empty buffer: a th
 
 }  // namespace
 
+void OutgoingBytes::add(std::shared_ptr<const std::string> body) {
+  if (body_ != nullptr) return add(std::string(*body));
+  if (body->empty()) return;
+  body_ = std::move(body);
+}
+
 void OutgoingBytes::add(std::string&& bytes) {
+  if (bytes.empty()) return;
+  if (body_ != nullptr) bytes_ += std::exchange(body_, {})->substr(std::exchange(body_written_, 0));
   if (bytes_.empty()) {
     bytes_ = std::move(bytes);
   } else {
@@ -22,8 +30,10 @@ void OutgoingBytes::add(std::string&& bytes) {
 
 OutgoingBytes::Sent OutgoingBytes::send(const Send& send, const std::function<void(std::size_t bytes)>& taken,
                                         std::int64_t now_ns) {
-  while (written_ < bytes_.size()) {
-    const auto count = send(std::string_view(bytes_).substr(written_));
+  while (written_ < bytes_.size() || body_ != nullptr) {
+    const bool in_body = written_ == bytes_.size();
+    const auto count =
+        send(in_body ? std::string_view(*body_).substr(body_written_) : std::string_view(bytes_).substr(written_));
     if (!count) return Sent::kBroken;
     if (*count == 0) {
       if (!stalled_ns_ || stalled_bytes_ >= kPieceBytes) {
@@ -32,7 +42,8 @@ OutgoingBytes::Sent OutgoingBytes::send(const Send& send, const std::function<vo
       }
       return Sent::kBlocked;
     }
-    written_ += *count;
+    (in_body ? body_written_ : written_) += *count;
+    if (in_body && body_written_ == body_->size()) body_.reset(), body_written_ = 0;
     stalled_bytes_ += *count;
     sent_ns_ = now_ns;
     taken(*count);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 namespace kvkeep::server {
 namespace {
@@ -67,6 +68,27 @@ TEST(OutgoingBytes, ABrokenSocketIsReported) {
   EXPECT_EQ(socket.take(bytes, 1), Sent::kAll) << "there was nothing to send";
   bytes.add("x");
   EXPECT_EQ(socket.take(bytes, 1), Sent::kBroken);
+}
+
+TEST(OutgoingBytes, ABodyThatOthersShareIsSentAfterTheBytesAndNotCopied) {
+  const auto body = std::make_shared<const std::string>("shared body");
+  OutgoingBytes bytes;
+  Socket socket{.room = 8};
+  bytes.add("head ");
+  bytes.add(body);
+  EXPECT_EQ(body.use_count(), 2);
+  EXPECT_EQ(socket.take(bytes, 5), Sent::kBlocked);
+  EXPECT_FALSE(bytes.empty());
+  bytes.add(" and more");
+  EXPECT_EQ(body.use_count(), 1) << "its rest was copied";
+  socket.room = 100;
+  EXPECT_EQ(socket.take(bytes, 6), Sent::kAll);
+  EXPECT_EQ(socket.got, "head shared body and more");
+  EXPECT_EQ(socket.told, socket.got.size());
+  bytes.add(body);
+  EXPECT_EQ(socket.take(bytes, 7), Sent::kAll);
+  EXPECT_TRUE(bytes.empty());
+  EXPECT_EQ(body.use_count(), 1);
 }
 
 }  // namespace

@@ -381,7 +381,7 @@ void add_routes(HttpServer& server, const Service& service) {
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     add_route(server, service, method, path, handler, options);
   };
-  route("GET", "/", greet, {.is_public = true, .is_light = true});
+  if (!service.has_page) route("GET", "/", greet, {.is_public = true, .is_light = true});
   for (const char* path : {"/health", "/v1/health"}) {
     route("GET", path,
           [](const Service&, const HttpRequest&, ResponseWriter& writer) { send_json(writer, api::health_reply()); },

@@ -98,6 +98,7 @@ struct Service {
   api::ModelCard card;
   api::Endpoints endpoints;
   std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved
+  bool has_page = false;                     // "/" is a file of --path
 };
 
 // Adds all routes. `service` must outlive the server.

@@ -49,7 +49,7 @@ Status Embeddings::submit(EmbeddingJob job, std::shared_ptr<EmbeddingSink> sink)
   running->submitted_ns = clock_.monotonic_ns();
   {
     MutexLock lock(mutex_);
-    if (stopping_) return busy("the server is shutting down");
+    if (closed_ || stopping_) return busy("the server is shutting down");
     const bool too_much = jobs_in_ >= kMostJobs || (jobs_in_ > 0 && tokens_in_ + tokens > kMostTokens);
     if (too_much) return busy("too many inputs are waiting to be embedded; try again later");
     tokens_in_ += tokens;
@@ -59,6 +59,8 @@ Status Embeddings::submit(EmbeddingJob job, std::shared_ptr<EmbeddingSink> sink)
   wake_();
   return {};
 }
+
+void Embeddings::close() { closed_ = true; }
 
 void Embeddings::stop() {
   {

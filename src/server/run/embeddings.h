@@ -68,6 +68,8 @@ class Embeddings {
 
   // Any thread. kBusy if too much waits or the server stops; otherwise the sink gets exactly one on_done.
   Status submit(EmbeddingJob job, std::shared_ptr<EmbeddingSink> sink);
+  // Any thread. Further jobs are refused (kBusy).
+  void close();
   // Any thread. Interrupts the input that is being computed; the engine thread then calls end().
   void stop();
   // Any thread.
@@ -93,6 +95,7 @@ class Embeddings {
   os::Clock& clock_;
   std::function<void()> wake_ = [] {};
   std::atomic<std::size_t> jobs_in_ = 0;
+  std::atomic<bool> closed_ = false;
   std::atomic<bool> stopping_ = false;
 
   mutable Mutex mutex_;

@@ -29,7 +29,7 @@ Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
                     replies, most_open_));
   }
   MutexLock lock(mutex_);
-  if (stopping_) return busy("the server is shutting down");
+  if (closed_ || stopping_) return busy("the server is shutting down");
   if (in_flight_ - ahead_ + replies > most_open_) return busy("too many requests are waiting; try again later");
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
   stats_.requests += requests.size();
@@ -64,6 +64,8 @@ void Inbox::wake() {
   woken_ = true;
   wake_.notify_one();
 }
+
+void Inbox::close() { closed_ = true; }
 
 void Inbox::stop() {
   MutexLock lock(mutex_);

@@ -41,11 +41,12 @@ class Inbox {
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
-  void wake();  // ends a wait in collect(), or the next one
+  void wake();   // ends a wait in collect(), or the next one
+  void close();  // further requests are refused (kBusy)
+  bool closed() const { return closed_; }
   void stop();
   bool stopping() const { return stopping_; }
-  // Returns true if all requests have ended.
-  bool idle() const;
+  bool idle() const;  // all requests have ended
   SchedulerStats stats() const;
   template <typename Update>
   void count(Update update) {
@@ -62,15 +63,14 @@ class Inbox {
   };
   // Returns everything that came since the last call. If nothing came, waits for at most `wait`, or until stop().
   Arrived collect(std::chrono::milliseconds wait);
-  // So many of the collected requests run now, and so many wait.
-  void note_queue(std::size_t running, std::size_t waiting);
-  void await_loaded(std::chrono::milliseconds wait);  // for at most `wait`, until a read is done
-  // Returns at most `most` questions, the oldest first.
-  std::vector<Question> take_questions(std::size_t most);
-  void note_ended(bool ahead);  // of a request; `ahead`: it was a prefill ahead
+  void note_queue(std::size_t running, std::size_t waiting);  // so many of the collected requests, now
+  void await_loaded(std::chrono::milliseconds wait);          // for at most `wait`, until a read is done
+  std::vector<Question> take_questions(std::size_t most);     // the oldest first
+  void note_ended(bool ahead);                                // of a request; `ahead`: it was a prefill ahead
 
  private:
   const std::size_t most_open_;
+  std::atomic<bool> closed_ = false;    // stays so
   std::atomic<bool> stopping_ = false;  // set with mutex_ held, so that no wake-up is missed
 
   mutable Mutex mutex_;

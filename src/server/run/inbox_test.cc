@@ -72,6 +72,15 @@ TEST(Inbox, APrefillAheadTakesNobodysPlace) {
   EXPECT_TRUE(inbox.idle());
 }
 
+TEST(Inbox, TakesNothingMoreOnceItIsClosed) {
+  Inbox inbox(2);
+  ASSERT_TRUE(inbox.submit(request("a")).ok());
+  inbox.close();
+  EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
+  EXPECT_FALSE(inbox.stopping());
+  EXPECT_EQ(inbox.collect(kNoWait).requests.size(), 1U) << "those that were taken go on";
+}
+
 TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   Inbox inbox(4);
   auto many = request("a");

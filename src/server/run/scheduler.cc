@@ -408,12 +408,12 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
   bool waits = false;
   for (std::unique_ptr<Request>& branch : std::exchange(request.branches, {})) {
     Request& placed = *branch;
+    placed.number = request.number;
     if (active_.size() < options_.parallel && fork_branch(placed, *request.seq, sequences_)) {
       active_.push_back(std::move(branch));
     } else {
       if (!std::exchange(waits, true))
         sequences_.capture_point(*request.seq, policy::CutReason::kTurn);  // they start there
-      placed.number = request.number;
       waiting_->add_branch(std::move(branch));
     }
     placed.first_token_ns = request.first_token_ns;
@@ -511,9 +511,10 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
 
 // ---- ending ----
 
-// The client has left; or the job is a prefill ahead, and there are other requests.
+// The client has left; or the job is a prefill ahead, and there are other requests or will be none.
 bool Scheduler::is_over(const Request& request) const {
-  return request.sink->gone() || (request.job.ahead && active_.size() + waiting_->size() > 1);
+  const bool unwanted = inbox_.closed() || active_.size() + waiting_->size() > 1;
+  return request.sink->gone() || (request.job.ahead && unwanted);
 }
 
 void Scheduler::drop_gone() {

@@ -59,9 +59,7 @@ struct SchedulerOptions {
   std::size_t queue_limit = 4'096;  // replies that may wait for a place; more are refused (kBusy)
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
-  // A request that comes during a prefill ahead waits for one slice of it: as many tokens as were prefilled in this
-  // time so far.
-  double ahead_slice_ms = 100;
+  double ahead_slice_ms = 100;             // of a prefill ahead, by the rate so far: a request that comes waits for one
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
   // slices is restorable, but short slices prefill slower.
@@ -114,6 +112,7 @@ class Scheduler {
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
+  void close() { inbox_.close(); }                         // any thread: no request is accepted any more
   void wake() { inbox_.wake(); }                           // any thread: options.embeddings has work
   SchedulerStats stats() const { return inbox_.stats(); }  // any thread
   std::vector<Place> places() const;                       // any thread: as many as requests may run at a time
