@@ -61,8 +61,6 @@ std::vector<Flag> accepted_flags() {
       always("-cb, --cont-batching", "requests are always batched"),
       always("-kvu, --kv-unified", "all running requests share one pool of cells"),
       always("--cache-idle-slots", "the state of idle conversations is always kept"),
-      always("--no-context-shift", "nothing is dropped from the middle of a conversation"),
-      always_number("--keep N", "context shifting would keep so many tokens, and nothing is shifted"),
       always_number("-dt, --defrag-thold N", "libllama no longer defragments", "LLAMA_ARG_DEFRAG_THOLD"),
       always("--offline", "nothing is downloaded", "LLAMA_ARG_OFFLINE"),
       always("--no-models-autoload", "no model is loaded because a request names it"),

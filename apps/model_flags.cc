@@ -233,6 +233,16 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .default_text = "-1, until the context is full",
        .effect = "Most tokens in a reply, if the request does not say.",
        .assign = number_or_automatic(options.defaults.max_tokens, 0, kTokensMax, 0)},
+      {.spelling = "--context-shift, --no-context-shift",
+       .environment = "LLAMA_ARG_CONTEXT_SHIFT",
+       .effect = "A reply that fills the context goes on: half of the tokens after those of --keep leave. Its rows are "
+                 "approximate from then on, and not cached. Not for models that need points.",
+       .assign = switch_into(options.shift_context)},
+      {.spelling = "--keep N",
+       .effect =
+           "Tokens at the beginning of the context that stay when it shifts, if the request does not say; -1: all "
+           "of the prompt.",
+       .assign = number_into(options.defaults.kept_tokens, std::int64_t{-1}, std::int64_t{kTokensMax})},
       {.spelling = "-b, --batch-size N",
        .environment = "LLAMA_ARG_BATCH",
        .effect = "Most tokens given to the model at once.",

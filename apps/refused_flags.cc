@@ -12,12 +12,6 @@ constexpr bool kEssential = true;
 
 std::vector<RefusedFlag> refused_state() {
   return {
-      // Conversations that outgrow the context.
-      {{"--context-shift"},
-       {"LLAMA_ARG_CONTEXT_SHIFT=on"},
-       "nothing is dropped from the middle of a conversation; a prompt longer than the context is answered with an "
-       "error",
-       kEssential},
       // Slots: kvkeep finds state by content.
       {{"--slot-prompt-similarity", "-sps"},
        {},

@@ -159,8 +159,8 @@ TEST(RefusedFlags, NoObeyedFlagIsNearARefusal) {
 }
 
 TEST(RefusedFlags, VariablesOfRefusedFlags) {
-  for (const char* name : {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_CONTEXT_SHIFT", "LLAMA_ARG_HF_REPO",
-                           "LLAMA_ARG_SSL_KEY_FILE", "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_NO_PREFILL_ASSISTANT"}) {
+  for (const char* name : {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_HF_REPO", "LLAMA_ARG_SSL_KEY_FILE", "LLAMA_ARG_API_PREFIX",
+                           "LLAMA_ARG_NO_PREFILL_ASSISTANT"}) {
     EXPECT_NE(serve_error({}, {{name, "1"}}).find(" is set, but --"), std::string::npos) << name;
   }
   const char* jinja = "--no-jinja is not supported: templates are always rendered by a Jinja engine";

@@ -62,13 +62,18 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;
-  return load_model(model_options(options, files), options.embeddings, [&](float progress) {
+  const auto watch = [&](float progress) {
     const int tenth = static_cast<int>(progress * 10);
     const bool slow = os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > kQuietLoadMs;
     if (slow && tenth > shown && tenth < 10) spdlog::info("loading the model: {} %", tenth * 10);
     shown = std::max(shown, tenth);
     return !signals.pending();
-  });
+  };
+  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, watch));
+  if (options.shift_context && !loaded.only_embeds && !loaded.engine->memory().can_shift()) {
+    return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
+  }
+  return loaded;
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -247,6 +252,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.embeddings = embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
+  scheduler.shift_context = options.shift_context;
   scheduler.slice_ms = options.slice_ms;
   scheduler.capture_prefilled_tokens = options.model.ubatch();
   scheduler.idle_to_live_ns = options.cache.time_to_live_ns;

@@ -417,7 +417,7 @@ TEST(ServeFlags, OutOfRangeValuesAreErrors) {
 }
 
 TEST(ServeFlags, FlagsThatWouldChangeResultsAreRefusedByName) {
-  for (const char* name : {"--context-shift", "--mmproj", "--draft", "-md"}) {
+  for (const char* name : {"--mmproj", "--draft", "-md"}) {
     EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;
   }
 }

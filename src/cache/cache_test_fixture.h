@@ -116,6 +116,8 @@ class OneSequence final : public ModelMemory {
   Status fork(SeqId, SeqId, Position) override { return {}; }
   bool truncate(SeqId, Position) override { return true; }
   void clear(SeqId) override {}
+  bool can_shift() const override { return false; }
+  Status shift(SeqId, TokenRange) override { return unsupported("no shift"); }
 
  private:
   static std::size_t copy(const std::vector<std::byte>& bytes, MutableByteSpan out) {

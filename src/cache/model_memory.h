@@ -89,6 +89,10 @@ class ModelMemory {
   // that (the sequence is empty then).
   virtual bool truncate(SeqId seq, Position end) = 0;
   virtual void clear(SeqId seq) = 0;
+  virtual bool can_shift() const = 0;  // returns true if rows can move to other positions
+  // Drops these rows; later ones move down and are then not what the model computes there: never capture them.
+  // Precondition: no other sequence shares a row that moves. kUnsupported: nothing has changed.
+  virtual Status shift(SeqId seq, TokenRange dropped) = 0;
 };
 
 }  // namespace kvkeep::cache

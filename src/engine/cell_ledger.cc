@@ -57,4 +57,17 @@ void CellLedger::truncate(SeqId seq, Position end) {
   }
 }
 
+void CellLedger::drop(SeqId seq, TokenRange dropped) {
+  auto& held = sequence(seq);
+  KVKEEP_ASSERT(dropped.begin <= dropped.end && dropped.end <= length(seq), "dropped positions exist");
+  const auto begin = held.begin() + dropped.begin.value();
+  const auto end = held.begin() + dropped.end.value();
+  const bool own = std::all_of(end, held.end(), [this](std::uint32_t cell) { return references_[cell] == 1; });
+  KVKEEP_ASSERT(own, "cells of another sequence stay where they are");
+  for (auto cell = begin; cell != end; ++cell) {
+    if (--references_[*cell] == 0) free_.push_back(*cell);
+  }
+  held.erase(begin, end);
+}
+
 }  // namespace kvkeep::engine

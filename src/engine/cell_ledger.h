@@ -37,6 +37,9 @@ class CellLedger {
   void fork(SeqId from, SeqId to, Position end);
   // Keeps [0, end). Precondition: end <= length(seq).
   void truncate(SeqId seq, Position end);
+  // Gives up the cells of `dropped`; the later ones move down. Preconditions: dropped.end <= length(seq), and no other
+  // sequence shares a later one.
+  void drop(SeqId seq, TokenRange dropped);
   void clear(SeqId seq) { truncate(seq, Position{0}); }
 
  private:

@@ -40,6 +40,10 @@ struct Twin {
     sequences[to].assign(sequences[from].begin(), sequences[from].begin() + static_cast<std::ptrdiff_t>(end));
   }
   void truncate(int seq, std::size_t end) { sequences[seq].resize(end); }
+  void drop(int seq, std::size_t begin, std::size_t end) {
+    auto& cells = sequences[seq];
+    cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(begin), cells.begin() + static_cast<std::ptrdiff_t>(end));
+  }
   std::size_t owned(int seq) {
     Twin without = *this;
     without.sequences.erase(seq);
@@ -47,12 +51,13 @@ struct Twin {
   }
 };
 
-enum class Kind { kAppend, kFork, kTruncate };
+enum class Kind { kAppend, kFork, kTruncate, kDrop };
 struct Step {
   Kind kind;
   int seq;
   int from;
-  std::size_t count;  // append: cells; fork, truncate: the end
+  std::size_t count;      // append: cells; fork, truncate, drop: the end
+  std::size_t begin = 0;  // drop
 };
 
 // Returns false if the step violates a precondition in this state.
@@ -72,6 +77,14 @@ bool apply(const Step& step, CellLedger& ledger, Twin& twin) {
       ledger.truncate(seq, end);
       twin.truncate(step.seq, step.count);
       return true;
+    case Kind::kDrop: {
+      const std::size_t length = twin.sequences[step.seq].size();
+      if (step.begin > step.count || step.count > length) return false;
+      if (twin.owned(step.seq) < length - step.count) return false;  // forks share prefixes
+      ledger.drop(seq, {Position{static_cast<std::uint32_t>(step.begin)}, end});
+      twin.drop(step.seq, step.begin, step.count);
+      return true;
+    }
   }
   return false;
 }
@@ -100,6 +113,9 @@ std::vector<Step> all_steps(std::size_t max_count) {
   for (int seq = 0; seq < static_cast<int>(kSequences); ++seq) {
     for (std::size_t count = 1; count <= max_count; ++count) steps.push_back({Kind::kAppend, seq, 0, count});
     for (std::size_t end = 0; end < max_count; ++end) steps.push_back({Kind::kTruncate, seq, 0, end});
+    for (std::size_t end = 1; end <= max_count; ++end) {
+      for (std::size_t begin = 0; begin < end; ++begin) steps.push_back({Kind::kDrop, seq, 0, end, begin});
+    }
     for (int from = 0; from < static_cast<int>(kSequences); ++from) {
       for (std::size_t end = 0; end <= max_count; ++end) steps.push_back({Kind::kFork, seq, from, end});
     }
@@ -129,8 +145,8 @@ TEST(CellLedger, AgreesWithTheTwinOnLongRandomHistories) {
     CellLedger ledger(40, 5);
     Twin twin{40, {}, 0};
     for (int i = 0; i < 300; ++i) {
-      const Step step{static_cast<Kind>(random() % 3), static_cast<int>(random() % 5), static_cast<int>(random() % 5),
-                      random() % 16};
+      const Step step{static_cast<Kind>(random() % 4), static_cast<int>(random() % 5), static_cast<int>(random() % 5),
+                      random() % 16, random() % 8};
       apply(step, ledger, twin);
       ASSERT_EQ(difference(ledger, twin), "") << "history " << history << " step " << i;
     }

@@ -34,6 +34,8 @@ class NoMemory final : public cache::ModelMemory {
   Status fork(SeqId, SeqId, Position) override { return nothing(); }
   bool truncate(SeqId, Position) override { return false; }
   void clear(SeqId /*seq*/) override {}
+  bool can_shift() const override { return false; }
+  Status shift(SeqId, TokenRange) override { return nothing(); }
 
  private:
   static Error nothing() { return unsupported("this model only embeds"); }

@@ -81,7 +81,7 @@ class BadRequests(ServerCase):
         self.post("/tokenize", {"content": 5}, contains="content")
 
     def test_unsupported_fields_are_refused(self):
-        for field, value in (("best_of", 2), ("n_discard", 10), ("top_logprobs", 3), ("grammar", "root ::= x"),
+        for field, value in (("best_of", 2), ("n_discard", -1), ("top_logprobs", 3), ("grammar", "root ::= x"),
                              ("response_format", {"type": "yaml"}), ("json_schema", {"not": {}}),
                              ("tool_choice", "required"), ("context_shift", True), ("mirostat", 3),
                              ("tool_choice", {"type": "function", "function": {"name": "f"}}),

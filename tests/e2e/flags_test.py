@@ -216,11 +216,11 @@ class Context(FlagCase):
             self.assertEqual(run.returncode, 1, flags)
             self.assertIn(flags[1], run.stderr)
 
-    @covers("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", "-dt", "--offline", "--no-models-autoload",
-            "--no-mmproj", "--prefill-assistant", "--special", "--escape", "--no-cors-credentials", "--no-webui-mcp-proxy",
-            "--no-agent", "--perf", "--no-log-jsonl")
+    @covers("-cb", "-kvu", "--cache-idle-slots", "-dt", "--offline", "--no-models-autoload", "--no-mmproj",
+            "--prefill-assistant", "--special", "--escape", "--no-cors-credentials", "--no-webui-mcp-proxy", "--no-agent",
+            "--perf", "--no-log-jsonl")
     def test_flags_that_ask_for_what_is_so_anyway_change_nothing(self):
-        flags = ("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", 16, "-dt", 0.1, "--offline",
+        flags = ("-cb", "-kvu", "--cache-idle-slots", "-dt", 0.1, "--offline",
                  "--no-models-autoload", "--no-mmproj", "--prefill-assistant", "-sp", "-e",
                  "--no-cors-credentials", "--no-webui-mcp-proxy", "--no-agent", "--perf", "--no-log-jsonl")
         plain, given = self.params(), self.params(*flags)

@@ -162,7 +162,6 @@ class StartupErrors(unittest.TestCase):
         self.refused(["-m", model(), "-fa", "off", "-ctv", "q8_0"], "flash")
 
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
-        self.refused(["-m", model(), "--context-shift"], "--context-shift", "longer than the context")
         self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
         self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no web page")
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})

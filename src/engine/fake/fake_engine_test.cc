@@ -319,5 +319,49 @@ TEST(FakeEngineDeathTest, BugsEndTheProcess) {
   EXPECT_DEATH(engine.sample(**sampler, 0), "wanted these logits");
 }
 
+// ---- shifting ----
+
+TEST(FakeEngine, RowsThatMovedDifferFromThoseComputedThere) {
+  const Text prompt = counting(40);
+  Text left = prompt;
+  left.erase(left.begin() + 10, left.begin() + 20);
+  FakeEngine engine;
+  FakeEngine computed;
+  fill(engine, prompt, 40);
+  fill(computed, left, 30);
+  ASSERT_TRUE(engine.memory().shift(kFirst, {Position{10}, Position{20}}).ok());
+  EXPECT_EQ(engine.memory().length(kFirst), Position{30});
+  EXPECT_EQ(engine.memory().cells_used(), 30U);
+  EXPECT_EQ(save(engine, kFirst, {Position{0}, Position{10}}), save(computed, kFirst, {Position{0}, Position{10}}));
+  for (std::uint32_t at = 10; at < 30; ++at) {
+    const TokenRange row{Position{at}, Position{at + 1}};
+    ASSERT_NE(save(engine, kFirst, row), save(computed, kFirst, row)) << at;
+  }
+  Text more = left;
+  more.push_back(5);
+  EXPECT_NE(generate(engine, kFirst, more), generate(computed, kFirst, more));
+}
+
+TEST(FakeEngine, AShiftLeavesForksAlone) {
+  const Text prompt = counting(40);
+  FakeEngine engine;
+  fill(engine, prompt, 20);
+  ASSERT_TRUE(engine.memory().fork(kFirst, SeqId{1}, Position{20}).ok());
+  ASSERT_EQ(engine.decode(batch_of(kFirst, TokenSpan(prompt).subspan(20), Position{20})), DecodeStatus::kOk);
+  ASSERT_TRUE(engine.memory().shift(kFirst, {Position{15}, Position{20}}).ok());
+  EXPECT_EQ(engine.memory().cells_used(), 40U);
+  EXPECT_EQ(generate(engine, SeqId{1}, prompt), engine.expected_text(prompt, kReply, greedy()));
+}
+
+TEST(FakeEngine, OnlyModelsThatNeedNothingButRowsShift) {
+  for (const MemoryClass other : {MemoryClass::kWindowed, MemoryClass::kHybrid, MemoryClass::kRecurrent}) {
+    FakeEngine engine({.memory_class = other});
+    fill(engine, counting(30), 30);
+    EXPECT_FALSE(engine.memory().can_shift());
+    EXPECT_FALSE(engine.memory().shift(kFirst, {Position{1}, Position{5}}).ok());
+    EXPECT_EQ(engine.memory().length(kFirst), Position{30});
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep::engine::fake

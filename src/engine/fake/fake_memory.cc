@@ -217,6 +217,25 @@ void FakeMemory::clear(SeqId seq) {
   state_of(seq) = SequenceState(state_options_);
 }
 
+Status FakeMemory::shift(SeqId seq, TokenRange dropped) {
+  if (!can_shift()) return unsupported("rows of this model cannot move");
+  if (faults_.fires(&FakeFaults::fail_shift)) return unsupported("shift refused on demand");
+  KVKEEP_ASSERT(!dropped.empty() && dropped.end <= length(seq), "dropped rows exist");
+  ++counters_.shifts;
+  ledger_.drop(seq, dropped);
+  state_of(seq) = state_of(seq).cut(dropped.begin.value());
+  const auto cells = ledger_.cells(seq);
+  for (std::size_t at = dropped.begin.value(); at < cells.size(); ++at) {
+    const MutableByteSpan row = row_of(cells[at]);
+    std::uint64_t first = 0;
+    std::memcpy(&first, row.data(), sizeof first);
+    first = mix(first, dropped.size());
+    std::memcpy(row.data(), &first, sizeof first);
+    state_of(seq).add_row(static_cast<std::uint32_t>(at), row);
+  }
+  return {};
+}
+
 std::uint64_t FakeMemory::append(SeqId seq, TokenId token) {
   KVKEEP_ASSERT(ledger_.append(seq, 1), "cells were counted before");
   const MutableByteSpan computed = row_of(ledger_.cells(seq).back());

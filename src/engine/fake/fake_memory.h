@@ -46,6 +46,7 @@ struct FakeFaults {
   std::uint32_t fail_restore = 0;     // kDamaged
   std::uint32_t fail_fork = 0;        // kNoSpace
   std::uint32_t fail_point = 0;       // restore_point: kDamaged
+  std::uint32_t fail_shift = 0;       // kUnsupported
 };
 
 // Counted by the engine thread, read by any: a request is answered before its sequence is captured and released.
@@ -53,6 +54,7 @@ struct FakeCounters {
   std::atomic<std::uint64_t> save_calls = 0;
   std::atomic<std::uint64_t> rows_restored = 0;
   std::atomic<std::uint64_t> forks = 0;
+  std::atomic<std::uint64_t> shifts = 0;
 };
 
 // Counts down to each requested fault. Any thread.
@@ -97,6 +99,9 @@ class FakeMemory final : public cache::ModelMemory {
   Status fork(SeqId from, SeqId to, Position end) override;
   bool truncate(SeqId seq, Position end) override;
   void clear(SeqId seq) override;
+  bool can_shift() const override { return options_.memory_class == MemoryClass::kSliceable; }
+  // A row that moved differs from each row that is computed, so that text tells if one was captured.
+  Status shift(SeqId seq, TokenRange dropped) override;
 
   // For the engine's decode.
   std::uint32_t cells_available() const { return ledger_.available(); }

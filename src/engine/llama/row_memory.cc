@@ -177,6 +177,18 @@ bool RowMemory::truncate(SeqId seq, Position end) {
   return true;
 }
 
+Status RowMemory::shift(SeqId seq, TokenRange dropped) {
+  if (!can_shift()) return unsupported("libllama cannot move rows of this model to other positions");
+  KVKEEP_ASSERT(!dropped.empty() && dropped.end <= length(seq), "dropped rows exist");
+  if (!llama_memory_seq_rm(memory_, seq.value(), to_pos(dropped.begin), to_pos(dropped.end))) {
+    return unsupported("libllama refused to drop rows from the middle of a sequence");
+  }
+  const auto distance = static_cast<llama_pos>(dropped.size());
+  llama_memory_seq_add(memory_, seq.value(), to_pos(dropped.end), to_pos(length(seq)), -distance);
+  ledger_.drop(seq, dropped);
+  return {};
+}
+
 void RowMemory::clear(SeqId seq) {
   llama_memory_seq_rm(memory_, seq.value(), -1, -1);
   ledger_.clear(seq);

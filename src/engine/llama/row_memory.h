@@ -53,6 +53,11 @@ class RowMemory : public SequenceMemory {
   Status fork(SeqId from, SeqId to, Position end) override;
   bool truncate(SeqId seq, Position end) override;
   void clear(SeqId seq) override;
+  // Only if rows are all of a model's state: complete_from() of a window does not know of rows that moved, and a
+  // recurrent state has read the dropped tokens.
+  bool can_shift() const override { return !shape().needs_points() && llama_memory_can_shift(memory_); }
+  // libllama rotates the moved keys in its next decode.
+  Status shift(SeqId seq, TokenRange dropped) override;
   void note_appended(SeqId seq, std::size_t tokens) override;
   void drop_undecoded(SeqId seq) override { truncate(seq, length(seq)); }
 

@@ -28,6 +28,8 @@ class SequenceMemory : public cache::ModelMemory {
   std::uint64_t point_bytes(SeqId) const override { return 0; }
   Result<std::size_t> save_point(SeqId, MutableByteSpan) override { return unsupported("no points"); }
   Status restore_point(SeqId, std::span<const cache::RowPiece>) override { return unsupported("no points"); }
+  bool can_shift() const override { return false; }
+  Status shift(SeqId, TokenRange) override { return unsupported("rows cannot move to other positions"); }
 };
 
 // Sequences 0 .. conversations - 1 hold conversations; if rows pass through a scratch sequence, it is the next one

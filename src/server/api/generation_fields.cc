@@ -24,7 +24,6 @@ struct Refusal {
   std::string_view reason;
 };
 
-constexpr std::string_view kNoShift = "the context is never shifted";
 constexpr std::string_view kOneChoice = "one choice per request";
 constexpr std::string_view kTextOnly = "only text is supported";
 
@@ -34,8 +33,7 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"n_cmpl", Neutral::kOne, kOneChoice},
     {"echo", Neutral::kFalsy, "only /v1/completions repeats the prompt"},
     {"suffix", Neutral::kFalsy, "only /v1/completions and /infill fill text in"},
-    {"n_discard", Neutral::kFalsy, kNoShift},
-    {"context_shift", Neutral::kFalsy, kNoShift},
+    {"context_shift", Neutral::kFalsy, "the server's --context-shift is for all requests"},
     {"n_cache_reuse", Neutral::kFalsy, "rows are reused only where the whole prefix is the same"},
     {"grammar_lazy", Neutral::kFalsy, "a grammar begins with the reply"},
     {"modalities", Neutral::kTextOnly, kTextOnly},
@@ -257,6 +255,11 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
     TRY(read_integer(body, name, max_tokens, -1, kInt32Max));
   }
   request.max_tokens = max_tokens < 0 ? defaults.max_tokens : max_tokens;
+  request.kept_tokens = defaults.kept_tokens;
+  TRY(read_integer(body, "n_keep", request.kept_tokens, -1, kInt32Max));
+  std::int64_t discarded = 0;
+  TRY(read_integer(body, "n_discard", discarded, 0, kInt32Max));
+  request.discarded_tokens = static_cast<std::size_t>(discarded);
   TRY(read_string(body, "model", request.model));
   std::int64_t slot = -1;
   TRY(read_integer(body, "id_slot", slot, -1, kInt32Max));

@@ -27,7 +27,7 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
                               ObeyedFields obeyed = {});
 
 // kInvalid if the body asks for something that this server does not do: the client would take the reply for something
-// it is not. A field at its neutral value (n: 1, n_discard: 0, echo: false) asks for nothing.
+// it is not. A field at its neutral value (n: 1, context_shift: false, echo: false) asks for nothing.
 Status refuse_unsupported(const Json& body, ObeyedFields obeyed = {});
 // Returns the fields that may be refused so; docs/requests.md lists them.
 std::vector<std::string_view> refused_fields();

@@ -21,6 +21,8 @@ constexpr std::string_view kGenerating[] = {"model",
                                             "max_completion_tokens",
                                             "max_tokens",
                                             "n_predict",
+                                            "n_keep",
+                                            "n_discard",
                                             "stream",
                                             "stream_options",
                                             "stop",
@@ -99,7 +101,7 @@ constexpr std::string_view kRerank[] = {"query", "documents",        "texts",   
                                         "top_n", "return_documents", "return_text"};
 
 // Fields that change nothing.
-constexpr std::string_view kIgnoredByAll[] = {"slot_id", "n_keep", "service_tier"};
+constexpr std::string_view kIgnoredByAll[] = {"slot_id", "service_tier"};
 constexpr std::string_view kIgnoredByOpenAi[] = {"store",     "metadata",   "safety_identifier",
                                                  "verbosity", "prediction", "parse_tool_calls"};
 constexpr std::string_view kIgnoredByResponses[] = {"store", "max_tool_calls", "client_metadata", "verbosity"};

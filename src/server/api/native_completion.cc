@@ -41,6 +41,8 @@ namespace {
 Json settings_json(const GenerationRequest& request) {
   Json settings = sampling_json(request.sampling, request.max_tokens);
   const Json rest = {
+      {"n_keep", request.kept_tokens},
+      {"n_discard", request.discarded_tokens},
       {"logit_bias", biases_json(request)},
       {"stop", request.stop},
       {"stream", request.stream},
@@ -144,7 +146,7 @@ Json NativeCompletionWriter::last(std::string_view text, const GenerationResult&
       {"generation_settings", settings_},
       {"prompt", prompts_.at(result.choice / choices_per_prompt_)},
       {"has_new_line", has_new_line},
-      {"truncated", context_full && asked_for_more},
+      {"truncated", result.truncated || (context_full && asked_for_more)},
       {"stop_type", stop_type(result)},
       {"stopping_word", result.stop_string},
       {"tokens_cached", result.prompt_tokens + (predicted > 0 ? predicted - 1 : 0)},

@@ -125,6 +125,7 @@ struct GenerationResult {
   FinishReason finish = FinishReason::kStop;
   std::string stop_string = {};                    // the one that ended the reply; "": none did
   bool by_line_limit = false;                      // with kLength: a limit of time or of indentation ended it
+  bool truncated = false;                          // the context was full, and some of it left
   std::vector<ReplyPart> content = {};             // for whole() only; in the order in which the model wrote it
   std::vector<TokenId> tokens = {};                // for whole() only, with return_tokens
   std::vector<TokenScore> scores = {};             // for whole() only, of each token

@@ -69,6 +69,8 @@ struct GenerationRequest {
   std::vector<TokenId> withheld = {};  // tokens that cannot come, for a reply that shows its settings
   std::vector<std::string> stop;
   std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full; 0: prefill only
+  std::int64_t kept_tokens = 0;                 // of the prompt, when the context shifts; -1: all of it
+  std::size_t discarded_tokens = 0;             // when the context shifts; 0: half of those that are not kept
   double longest_prompt_ms = 0;                 // of the prefill; 0: no limit
   chat::tools::LineLimitOptions lines = {};
   std::string model;  // as the client named it; "" if it did not
@@ -111,6 +113,7 @@ struct CountRequest {
 struct RequestDefaults {
   engine::SamplingParams sampling;
   std::optional<std::int64_t> max_tokens = {};
+  std::int64_t kept_tokens = 0;  // see GenerationRequest
   bool cache_prompt = true;
   bool strict_fields = false;                        // refuse bodies with unknown fields
   std::size_t adapters = 0;                          // LoRA adapters that are loaded

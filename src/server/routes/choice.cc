@@ -99,6 +99,7 @@ api::GenerationResult Choice::take_result() {
   result.choice = index_;
   result.finish = finish_reason(*done_);
   result.stop_string = done_->stop_string;
+  result.truncated = done_->stats.truncated;
   result.by_line_limit = done_->by_line_limit;
   result.prompt_tokens = done_->stats.prompt_tokens;
   result.timings = timings_of(done_->stats);

@@ -156,6 +156,10 @@ class Starter {
     job.prompt = std::move(prompt);
     job.sampling = request_.sampling;
     job.max_tokens = request_.max_tokens;
+    const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(request_.kept_tokens, 0));
+    // One more than was asked for if prompts begin with BOS, whether or not it is counted: as llama-server.
+    job.kept_tokens = (request_.kept_tokens < 0 ? job.prompt.size() : kept) + (service_.vocabulary->add_bos() ? 1 : 0);
+    job.discarded_tokens = request_.discarded_tokens;
     job.cache_prompt = request_.cache_prompt;
     job.place = request_.slot;
     job.keep_s = request_.keep_s;

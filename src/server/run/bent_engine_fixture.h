@@ -79,6 +79,8 @@ class BentMemory final : public cache::ModelMemory {
   Status fork(SeqId from, SeqId to, Position end) override { return fake_.fork(from, to, end); }
   bool truncate(SeqId seq, Position end) override { return fake_.truncate(seq, end); }
   void clear(SeqId seq) override { fake_.clear(seq); }
+  bool can_shift() const override { return fake_.can_shift(); }
+  Status shift(SeqId seq, TokenRange dropped) override { return fake_.shift(seq, dropped); }
 
   std::uint64_t restored() const { return restored_; }  // any thread
   std::function<void(std::size_t bytes)> on_restore;    // called before anything is restored

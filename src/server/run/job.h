@@ -30,14 +30,13 @@ struct Job {
   std::string kind;             // "chat" or "completion", for the log
   std::vector<TokenId> prompt;  // not empty, shorter than the context; text matching may put other ids in its place
   engine::SamplingParams sampling;
-  std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full
-  bool cache_prompt = true;                     // false: neither reads nor writes any tier
-  engine::AdapterScales adapters = {};          // not the fingerprint's: `tenant` is with_adapters() then
-  Tenant tenant = kNoTenant;                    // jobs share cached state, in every tier, within it only
-  std::optional<std::size_t> place = {};        // where monitors and slot orders find it, if that place is free
-  std::uint64_t client = 0;                     // the program that asks, and its user: its prompts are alike
-  // Hints for the order, never part of the identity of state: requests of one session take turns as one.
-  std::uint64_t session = policy::kNoSession;
+  std::optional<std::int64_t> max_tokens = {};       // empty: until the context is full
+  bool cache_prompt = true;                          // false: neither reads nor writes any tier
+  engine::AdapterScales adapters = {};               // not the fingerprint's: `tenant` is with_adapters() then
+  Tenant tenant = kNoTenant;                         // jobs share cached state, in every tier, within it only
+  std::optional<std::size_t> place = {};             // where monitors and slot orders find it, if that place is free
+  std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
+  std::uint64_t session = policy::kNoSession;        // a hint for the order: requests of one session take turns as one
   int priority = 0;                                  // of those that wait the lowest come first
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it
@@ -48,7 +47,9 @@ struct Job {
   std::optional<std::size_t> scored_tokens = {};  // with each sampled token, see on_scores(); empty: no scores
   // The same for each token of the prompt. All of it is then prefilled, since cached rows have no probabilities.
   std::optional<std::size_t> scored_prompt = {};
-  double longest_prefill_ms = 0;  // prefill ends the request after this time, at the end of a slice; 0: no limit
+  std::size_t kept_tokens = 0;       // stay at the beginning of a full context that shifts (context_shift.h)
+  std::size_t discarded_tokens = 0;  // leave it after those; 0: half of the others
+  double longest_prefill_ms = 0;     // prefill ends the request after this time, at the end of a slice; 0: no limit
 };
 
 // The tier of the deepest reused token: where its rows came from, or, for models without rows, the point that holds all
@@ -90,6 +91,7 @@ struct JobStats {
   std::size_t known_tokens = 0;      // tokens of the prompt that were computed once, though their state may be gone
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
+  bool truncated = false;                 // tokens left the full context
   double queue_ms = 0;                    // from submit to start, while other requests came first or held the cells
   double load_ms = 0;                     // restoring rows, disk included
   double prompt_ms = 0;                   // from start to the first sampled token

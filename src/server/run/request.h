@@ -65,7 +65,8 @@ struct Request {
   std::unique_ptr<RequestTrace> trace;  // null: no trace is wanted
   // Further replies to the prompt (branches.h). They are here until its prefill ends, and ended by whatever ends it.
   std::vector<std::unique_ptr<Request>> branches;
-  std::size_t scored_tokens = 0;  // of the prompt, as far as on_prompt_scores() told
+  std::vector<TokenId> reply_before = {};  // sampled before the context shifted last
+  std::size_t scored_tokens = 0;           // of the prompt, as far as on_prompt_scores() told
 
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }

@@ -11,6 +11,7 @@
 #include "policy/cached_prefix.h"
 #include "server/run/awaited_prefix.h"
 #include "server/run/branches.h"
+#include "server/run/context_shift.h"
 #include "server/run/embeddings.h"
 #include "server/run/places.h"
 #include "server/run/request_queue.h"
@@ -20,15 +21,13 @@
 namespace kvkeep::server {
 namespace {
 
-// An audit reads or restores about this much at a time: a request that comes waits for it.
-constexpr ByteCount kAuditUnit = mebibytes(16);
+constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
 
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
 constexpr std::size_t kEstimatesPerRound = 2;
 
-// While there is nothing to do, a client that left is noticed after this time.
-constexpr std::chrono::milliseconds kLongestWait{100};
+constexpr std::chrono::milliseconds kLongestWait{100};  // then a client that left an idle scheduler is noticed
 
 bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
 
@@ -453,7 +452,10 @@ void Scheduler::sampled(Request& request, TokenId token) {
   const double ms = note_sampled(request, token, ms_since(request.first_token_ns));
   inbox_.count([&](SchedulerStats& stats) { stats.note_predicted(ms, request.effective.tokens.size() - 1); });
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
-  if (is_enough(request, engine_.description().context_tokens)) finish(request, Finish::kLength);
+  const std::size_t context = engine_.description().context_tokens;
+  if (is_enough(request, options_.shift_context ? SIZE_MAX : context)) return finish(request, Finish::kLength);
+  if (!options_.shift_context || request.effective.tokens.size() < context) return;
+  if (!shift_context(request, context, sequences_)) set_aside(request, true);
 }
 
 void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
@@ -537,14 +539,14 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   sink->on_done(how, request.stats, error);
   request.restore.end();
   if (request.seq) {
-    if (lookup_.cached(request.job)) places_->leave(request, {sequences_[*request.seq].tokens, request.job.tenant});
+    const Sequence& held = sequences_[*request.seq];
+    if (held.occupant.cached) places_->leave(request, {held.tokens, request.job.tenant});
     sequences_.end_streamed(*request.seq, how == Finish::kGone);
     const policy::CutReason reason = inbox_.stopping() ? policy::CutReason::kShutdown : policy::CutReason::kTurn;
     sequences_.release(*request.seq, reason, request.job.keep_s);
     request.seq.reset();
   }
-  const TokenSpan reply = TokenSpan(request.effective.tokens).last(request.stats.predicted_tokens);
-  traces_.end(std::exchange(request.trace, nullptr), request.job, ended, reply);
+  traces_.end(std::exchange(request.trace, nullptr), request.job, ended, reply_of(request));
 }
 
 void Scheduler::erase_finished() {
@@ -574,7 +576,6 @@ void Scheduler::end_all() {
 
 // ---- while no request runs ----
 
-// Requests that run or wait come first.
 void Scheduler::audit() {
   if (!active_.empty() || !waiting_->empty() || any_of(options_.embeddings)) return note_audit(audit_.disturb());
   engine_.use_adapters({});

@@ -64,22 +64,19 @@ struct SchedulerOptions {
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
   // slices is restorable, but short slices prefill slower.
   std::size_t least_window_slice_tokens = 512;
-  // Read from disk at a time, and restored before more is read: enough for a busy device, little next to the RAM.
-  ByteCount load_window = mebibytes(256);
-  // Conversations that no request continued for this long leave the model's memory; 0: only when others need the room.
-  std::int64_t idle_to_live_ns = 0;
+  ByteCount load_window = mebibytes(256);  // read from disk at a time, and restored before more is read
+  std::int64_t idle_to_live_ns = 0;  // conversations idle for this long leave memory; 0: when others need the room
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
   policy::CutOptions cuts = {};  // for models that need more than rows: where state is captured
-  // For matching prompts as text too; null: by ids only. Outlives the scheduler.
+  // Both outlive the scheduler; null: prompts match by ids only, and places where they may part are not found.
   const index::TokenTexts* texts = nullptr;
-  // For finding where prompts are likely to part; null: not looked for. Outlives the scheduler.
   const index::TokenTexts* likely_texts = nullptr;
-  bool fine_points = false;    // also where they may part, as far as memory has room: see CutView::fine
-  TraceSink* trace = nullptr;  // receives a trace of each request; null: none is made
-  // Shows texts of prompts in the log; null: none is shown, since they are private. Outlives the scheduler.
-  const ShowTokens* show_tokens = nullptr;
-  AuditOptions audit = {};           // by default no audit runs
-  Embeddings* embeddings = nullptr;  // have a turn in each round; null: there are none
+  bool shift_context = false;               // a reply that fills the context goes on (context_shift.h)
+  bool fine_points = false;                 // also where they may part, as far as memory has room: see CutView::fine
+  TraceSink* trace = nullptr;               // receives a trace of each request; null: none is made
+  const ShowTokens* show_tokens = nullptr;  // of prompts in the log; null: none, they are private. Outlives this
+  AuditOptions audit = {};                  // by default no audit runs
+  Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
 };
 
 class Scheduler {

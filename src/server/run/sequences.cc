@@ -132,13 +132,31 @@ void Sequences::append(SeqId seq, TokenSpan tokens) {
   at(seq).tokens.insert(at(seq).tokens.end(), tokens.begin(), tokens.end());
 }
 
+Status Sequences::shift(SeqId seq, TokenRange dropped) {
+  if (!memory_.can_shift()) return unsupported("rows of this model cannot move to other positions");
+  Sequence& held = at(seq);
+  capture(seq, policy::CutReason::kEvict);
+  // Sequences share prefixes, so that the cells which one owns are its last ones.
+  const auto shared = [&] { return memory_.cells_owned(seq) < held.end() - dropped.end; };
+  for (const policy::IdleSequence& other : idle()) {
+    if (!shared()) break;
+    if (common_prefix(at(other.seq).tokens, held.tokens) > dropped.end.value()) leave(other.seq);
+  }
+  if (shared()) return busy("another request shares rows that would move");
+  TRY(memory_.shift(seq, dropped));
+  held.tokens.erase(held.tokens.begin() + dropped.begin.value(), held.tokens.begin() + dropped.end.value());
+  held.track.reset();
+  held.occupant.cached = false;
+  return {};
+}
+
 void Sequences::release(SeqId seq, policy::CutReason reason, std::int64_t keep_s) {
   Sequence& held = at(seq);
   if (!held.occupant.cached) return clear(seq);
   capture(seq, reason);
   capture_point(seq, reason);
   if (keep_s > 0 && held.track) cache_.keep(*held.track, keep_s * 1'000'000'000);
-  held.occupant.id = "-";
+  held.occupant.id = Occupant().id;
   held.state = Sequence::State::kIdle;
   held.last_used_ns = clock_.monotonic_ns();
 }

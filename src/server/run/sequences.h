@@ -55,15 +55,13 @@ struct Sequence {
 
 struct SequenceOptions {
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
-  // Idle sequences that no request continued for this long leave; 0: only when others need the room.
-  std::int64_t idle_to_live_ns = 0;
+  std::int64_t idle_to_live_ns = 0;        // idle ones leave after this time; 0: when others need the room
   policy::CutOptions cuts = {};
 };
 
 class Sequences {
  public:
-  // Receives all that is captured, and the sequence that it was captured from.
-  using OnCut = std::function<void(SeqId, const TraceCut&)>;
+  using OnCut = std::function<void(SeqId, const TraceCut&)>;  // receives all that is captured, and from which sequence
 
   // All arguments must outlive this.
   Sequences(const SequenceOptions& options, cache::ModelMemory& memory, cache::Cache& cache, os::Clock& clock,
@@ -83,16 +81,16 @@ class Sequences {
   // there. Sequences that must leave for it do. Returns nullopt if the model's memory refused; the source is then lost,
   // unless a request runs on it.
   std::optional<SeqId> place(const policy::Plan& plan);
-  // `tokens` are those whose rows it holds now.
-  void occupy(SeqId seq, Occupant occupant, TokenSpan tokens);
+  void occupy(SeqId seq, Occupant occupant, TokenSpan tokens);  // `tokens` are those whose rows it holds now
   // Appends rows, so that the sequence holds `tokens`. After an error it is empty.
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces, TokenSpan tokens);
-  // Restores a point or window, after all rows.
-  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces);
+  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces);  // or a window; after all rows
   // From now on, state computed after the cached part is captured. Precondition: the sequence is complete.
   void begin_capture(SeqId seq);
-  // These tokens were decoded at its end.
-  void append(SeqId seq, TokenSpan tokens);
+  void append(SeqId seq, TokenSpan tokens);  // they were decoded at its end
+  // Captures the sequence, then drops these tokens, so that its rows are approximate: it is never captured or shared
+  // again. Idle sequences that share rows which move leave. kBusy: a request shares some, and nothing has changed.
+  Status shift(SeqId seq, TokenRange dropped);
   // The request on the sequence is done. The sequence is captured and becomes idle, or free if nothing may be shared.
   // `keep_s`: see Cache::keep.
   void release(SeqId seq, policy::CutReason reason, std::int64_t keep_s);
@@ -107,8 +105,7 @@ class Sequences {
   void clear_idle();
   // Clears those that hold nothing but a part of this conversation, or go on from its end. Captures nothing.
   void forget(TokenSpan conversation, const Tenant& tenant);
-  // At shutdown: captures rows of idle sequences that the cache refused, as fast as the disk writes.
-  void keep_idle();
+  void keep_idle();  // at shutdown: captures rows that the cache refused, as fast as the disk writes
 
   // ---- capture ----
 

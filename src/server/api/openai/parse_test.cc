@@ -280,7 +280,6 @@ TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
       {"best_of", "3", "1"},
       {"echo", "true", "false"},
       {"suffix", "\"x\"", "\"\""},
-      {"n_discard", "5", "0"},
       {"context_shift", "true", "false"},
       {"n_cache_reuse", "256", "0"},
       {"grammar_lazy", "true", "false"},
