@@ -515,8 +515,7 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
 
 // The client has left; or the job is a prefill ahead, and there are other requests or will be none.
 bool Scheduler::is_over(const Request& request) const {
-  const bool unwanted = inbox_.closed() || active_.size() + waiting_->size() > 1;
-  return request.sink->gone() || (request.job.ahead && unwanted);
+  return request.sink->gone() || (request.job.ahead && (inbox_.closed() || active_.size() + waiting_->size() > 1));
 }
 
 void Scheduler::drop_gone() {
