@@ -41,6 +41,8 @@ HELD = {"no grammar": {"ignore_eos": True},
         "records": {"response_format": {"type": "json_schema", "json_schema": {"name": "r", "schema": ARGUMENTS}}},
         "texts": {"response_format": {"type": "json_schema", "json_schema": {"name": "r", "schema": TEXTS}}},
         "a call of a tool": {"tools": TOOLS, "tool_choice": "required"}}
+# llama-server begins a required call with free text. Its tokens under the same schema, after as long a prompt, stand for it.
+STAND_IN = {**HELD["records"], "messages": [{"role": "user", "content": json.dumps(TOOLS) + " Write."}]}
 
 
 def post(process, path, body):
@@ -196,8 +198,7 @@ def measure_grammars(options, folder, figures):
                 costs = {side.name: [] for side in sides}
                 for number in range(options.rounds):
                     for side in sides if number % 2 == 0 else sides[::-1]:
-                        # llama-server begins a required call with free text: its tokens under the same schema stand for it.
-                        same = HELD["records"] if "tools" in fields and side.name != "kvkeep" else fields
+                        same = STAND_IN if "tools" in fields and side.name != "kvkeep" else fields
                         costs[side.name].append(held_cost_ms(side, same, tokens, number + 1))
                 ours, theirs = (costs[side.name] for side in sides)
                 figures.compare(f"a token held to {kind}, {name}" if kind in list(HELD)[1:] else f"a token, {kind}, {name}", "ms",

@@ -60,7 +60,7 @@ TEST_F(ShiftedSequencesTest, AShiftedOneWasCapturedBeforeAndNeverIsAgain) {
   left.erase(left.begin() + 10, left.begin() + 30);
   EXPECT_EQ(sequences[seq].tokens, left);
   EXPECT_FALSE(sequences[seq].shared_with(kNoTenant));
-  left.push_back(5);
+  for (TokenId id = 900; id < 930; ++id) left.push_back(id);  // beyond what was captured
   decode(sequences, seq, left);
   sequences.release(seq, policy::CutReason::kTurn, 0);
   EXPECT_EQ(sequences[seq].state, Sequence::State::kFree);
