@@ -42,10 +42,10 @@ TEST_F(ScheduleTest, ShowsRequestsWithTheirSessionAndPriority) {
 TEST_F(ScheduleTest, OneThatComputesForAnotherIsAsUrgentAsThat) {
   add_prefilling(1);
   add_prefilling(2);
-  admitted[0]->seq = SeqId{3};
+  admitted[0]->seq = SeqId{1};
   auto urgent = make_request({.job = admitted[0]->job, .replies = {std::make_shared<CollectingSink>()}});
   urgent->job.priority = -7;
-  urgent->awaits = AwaitedPrefix{.number = 1, .seq = SeqId{3}, .until = Position{80}};
+  urgent->awaits = AwaitedPrefix{.number = 1, .seq = SeqId{1}, .until = Position{80}};
   const Schedule schedule = make_schedule({.parallel = 2, .slice_ms = 150});
   queue.put_back(std::move(urgent));
   const policy::ScheduleView view = schedule.view(admitted, queue, {});
