@@ -277,10 +277,11 @@ def load_section(report):
     for part in report["parts"]:
         name, _, side = part["name"].rpartition(": ")
         rows.setdefault(name, {})["ratio" if " / " in side else side] = part
+    runs = max(part["samples"] for part in report["parts"])
     return f"""## Many at once
 
-Started: {report['started']}. The small model, one thread, {max(part['samples'] for part in report['parts'])} runs of each
-server in turn ([what each load is](bench.md#many-at-once)). Wall time; a figure that misses its goal is bold.
+Started: {report['started']}. The small model, one thread, {"one run" if runs == 1 else f"{runs} runs"} of each
+server ([what each load is](bench.md#many-at-once)). Wall time; a figure that misses its goal is bold.
 
 {table(["", "kvkeep", "llama-server", "llama-server -kvu", "kvkeep / best peer", "goal"],
        [load_row(name, row) for name, row in rows.items()])}
