@@ -46,7 +46,20 @@ TEST(ContextShift, RangesMoveWithTheirTokens) {
 
 // ---- sequences ----
 
-class ShiftedSequencesTest : public PartsTest {};
+class ShiftedSequencesTest : public PartsTest {
+ protected:
+  // Returns a busy sequence that shares the 60 tokens of `source`.
+  static SeqId forked(Sequences& sequences, SeqId source) {
+    const SeqId seq = *sequences.place({.start = policy::Plan::Start::kFork,
+                                        .source = source,
+                                        .from_memory = Position{60},
+                                        .restored_to = Position{60},
+                                        .leave = {}});
+    sequences.occupy(seq, {}, counting(60));
+    sequences.begin_capture(seq);
+    return seq;
+  }
+};
 
 TEST_F(ShiftedSequencesTest, AShiftedOneWasCapturedBeforeAndNeverIsAgain) {
   Sequences sequences = make_sequences();
@@ -71,13 +84,7 @@ TEST_F(ShiftedSequencesTest, IdleSharersLeaveAndOthersStay) {
   Sequences sequences = make_sequences();
   const SeqId sharer = run(sequences, counting(60));
   const SeqId other = run(sequences, counting(40, 500));
-  const SeqId seq = *sequences.place({.start = policy::Plan::Start::kFork,
-                                      .source = sharer,
-                                      .from_memory = Position{60},
-                                      .restored_to = Position{60},
-                                      .leave = {}});
-  sequences.occupy(seq, {}, counting(60));
-  sequences.begin_capture(seq);
+  const SeqId seq = forked(sequences, sharer);
   ASSERT_TRUE(sequences.shift(seq, shift_range(10, 30)).ok());
   EXPECT_EQ(sequences[sharer].state, Sequence::State::kFree);
   EXPECT_EQ(sequences[other].state, Sequence::State::kIdle);
@@ -91,13 +98,7 @@ TEST_F(ShiftedSequencesTest, RowsThatARequestSharesDoNotMove) {
   sequences.occupy(busy, {}, {});
   sequences.begin_capture(busy);
   decode(sequences, busy, counting(60));
-  const SeqId seq = *sequences.place({.start = policy::Plan::Start::kFork,
-                                      .source = busy,
-                                      .from_memory = Position{60},
-                                      .restored_to = Position{60},
-                                      .leave = {}});
-  sequences.occupy(seq, {}, counting(60));
-  sequences.begin_capture(seq);
+  const SeqId seq = forked(sequences, busy);
   EXPECT_EQ(sequences.shift(seq, shift_range(10, 30)).error().kind, ErrorKind::kBusy);
   EXPECT_EQ(sequences[seq].tokens, counting(60));
   EXPECT_EQ(engine.counters().shifts, 0U);
@@ -110,7 +111,7 @@ TEST_F(ShiftedSequencesTest, RowsThatARequestSharesDoNotMove) {
 constexpr std::uint32_t kShiftCells = 200;
 const SchedulerOptions kShifting{.parallel = 2, .shift_context = true};
 
-// What a model gives whose rows move whenever 199 tokens are in its memory.
+// Returns the reply of a model whose rows move whenever 199 tokens are in its memory.
 std::vector<TokenId> text_with_shifts(const std::vector<TokenId>& prompt, std::size_t count, std::size_t keep = 0) {
   FakeEngine engine({.cells = kShiftCells, .sequences = 1});
   const SeqId seq{0};
