@@ -127,14 +127,20 @@ Status check_model(const std::string& path) {
   return damaged(fmt::format("--model {}: not a GGUF file, but {}", path, other_kind(*begin)));
 }
 
+// Flags that set clients apart by their keys.
+Status check_keys(const ServeOptions& options, const NamedFiles& files) {
+  if (!files.api_keys.empty() || !options.http.api_keys.empty()) return {};
+  if (options.salt_by_key) return invalid("--cache-salt-by-key needs keys: --api-key-file or --api-key");
+  if (options.key_limit) return invalid("--key-limit needs keys: --api-key-file or --api-key");
+  return {};
+}
+
 Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
   TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
   TRY_ASSIGN(files.cache_salt, read_salt(options.salt_file));
-  if (options.salt_by_key && files.api_keys.empty() && options.http.api_keys.empty()) {
-    return invalid("--cache-salt-by-key needs keys: --api-key-file or --api-key");
-  }
+  TRY(check_keys(options, files));
   if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {
     return invalid("--chat-template and --chat-template-file both name a template; leave one out");
   }

@@ -176,6 +176,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.endpoints = options.endpoints;
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.salt_by_key;
+  service.has_keys = !files.api_keys.empty() || !options.http.api_keys.empty();
   service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
@@ -252,6 +253,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.embeddings = embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
+  scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
   scheduler.shift_context = options.shift_context;
   scheduler.slice_ms = options.slice_ms;
   scheduler.capture_prefilled_tokens = options.model.ubatch();

@@ -168,6 +168,8 @@ class Starter {
     job.scored_tokens = request_.scored_tokens;
     if (request_.score_prompt) job.scored_prompt = request_.scored_tokens;
     job.longest_prefill_ms = request_.longest_prompt_ms;
+    job.longest_ms = request_.longest_total_ms;
+    job.key = key_of(service_, generation_.http);
     job.client = client_of(generation_.http, tenant_);
     job.session = session_of(generation_.http, request_, tenant_);
     job.priority = request_.priority;

@@ -29,6 +29,16 @@ Metric by_tier(Metric::Kind kind, std::string name, std::string help, double ram
   return {kind, std::move(name), std::move(help), {{"tier=\"ram\"", ram}, {"tier=\"disk\"", disk}}};
 }
 
+// Times that requests waited, in seconds.
+Metric waited(const WaitTimes& times) {
+  Metric metric = {
+      Metric::Kind::kCounter, "kvkeep_wait_seconds_total", "Time that ended requests waited, by cause.", {}};
+  for (const WaitCause cause : kWaitCauses) {
+    metric.samples.emplace_back(fmt::format("cause=\"{}\"", to_string(cause)), times[cause] / 1e3);
+  }
+  return metric;
+}
+
 double seconds(double ms) { return ms / 1e3; }
 double number(std::uint64_t count) { return static_cast<double>(count); }
 double number(ByteCount bytes) { return static_cast<double>(bytes.value()); }
@@ -82,6 +92,10 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
               number(stats.preemptions)),
       counter("kvkeep_prefix_waits_total", "Times that a request waited for a prefix that another was prefilling.",
               number(stats.prefix_waits)),
+      waited(stats.waited),
+      gauge("kvkeep_cells", "Cells of the model's memory.", stats.cells.total),
+      gauge("kvkeep_cells_used", "Cells that hold tokens; those of shared prefixes count once.", stats.cells.used),
+      gauge("kvkeep_cells_shared", "Cells that several conversations share.", stats.cells.shared),
       audits(stats.audits),
   };
 }
@@ -156,17 +170,40 @@ void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writ
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
 }
 
+std::string_view state_of(const Place& place) {
+  using Phase = policy::ScheduledRequest::Phase;
+  if (!place.running) return "idle";
+  switch (place.phase) {
+    case Phase::kWaiting: return "waiting";
+    case Phase::kLoading: return "loading";
+    case Phase::kPrefill: return "prefilling";
+    case Phase::kDecode: return "decoding";
+  }
+  return "waiting";
+}
+
+std::vector<std::pair<std::string_view, double>> named(const WaitTimes& times) {
+  std::vector<std::pair<std::string_view, double>> named;
+  for (const WaitCause cause : kWaitCauses) named.emplace_back(to_string(cause), times[cause]);
+  return named;
+}
+
 std::vector<api::Slot> slots_of(const Service& service) {
   std::vector<api::Slot> slots;
   for (const Place& place : service.scheduler->places()) {
     slots.push_back({.id = slots.size(),
                      .context_tokens = service.context_tokens,
                      .is_processing = place.running,
+                     .state = state_of(place),
                      .task = place.task,
                      .prompt_tokens = place.stats.prompt_tokens,
                      .prefilled_tokens = place.stats.prefilled_tokens,
                      .cached_tokens = place.stats.cached_tokens,
+                     .memory_tokens = place.stats.memory_tokens,
                      .predicted_tokens = place.stats.predicted_tokens,
+                     .preemptions = place.stats.preemptions,
+                     .waits_for = place.stats.waits.now() ? to_string(*place.stats.waits.now()) : "",
+                     .waited_ms = named(place.stats.waits.ended()),
                      .max_tokens = place.max_tokens,
                      .sampling = place.sampling});
   }
@@ -192,6 +229,13 @@ void change_props(const Service& service, HttpRequest& http, ResponseWriter& wri
 }
 
 }  // namespace
+
+void show_health(const Service& service, const HttpRequest& /*http*/, ResponseWriter& writer) {
+  if (service.scheduler->stats().closed) {
+    return send_error(writer, api::error_reply(busy("the server is shutting down")));
+  }
+  writer.send(200, api::kJsonContentType, api::health_reply());
+}
 
 std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
                                const cache::CacheStats& cache) {

@@ -383,9 +383,7 @@ void add_routes(HttpServer& server, const Service& service) {
   };
   if (!service.has_page) route("GET", "/", greet, {.is_public = true, .is_light = true});
   for (const char* path : {"/health", "/v1/health"}) {
-    route("GET", path,
-          [](const Service&, const HttpRequest&, ResponseWriter& writer) { send_json(writer, api::health_reply()); },
-          {.is_public = true, .is_light = true});
+    route("GET", path, show_health, {.is_public = true, .is_light = true});
   }
   for (const char* path : {"/v1/models", "/models"}) {
     route("GET", path, list_models, {.is_public = true, .is_light = true});

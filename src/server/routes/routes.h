@@ -68,6 +68,7 @@ struct Service {
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as the client sends them
   FingerprintHash fingerprint;        // of the cache: the hashes of tenants and turns are keyed with it
   bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
+  bool has_keys = false;              // requests carry one of the operator's API keys
   chat::HistoryChanges history_changes;
   std::unique_ptr<Adapters> adapters = std::make_unique<Adapters>(std::vector<engine::LoraAdapter>());
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
@@ -104,7 +105,9 @@ struct Service {
 // Adds all routes. `service` must outlive the server.
 void add_routes(HttpServer& server, const Service& service);
 
-// monitoring.cc: GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
+// monitoring.cc: answers a health check: 503 once the server is stopping, so that balancers send requests elsewhere.
+void show_health(const Service& service, const HttpRequest& http, ResponseWriter& writer);
+// GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
 // llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
 // average. Pure.

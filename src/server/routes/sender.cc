@@ -41,6 +41,14 @@ std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {
   return std::hash<std::string>()(hasher.finish<Hash256<struct ClientTag>>().hex());
 }
 
+std::uint64_t key_of(const Service& service, const HttpRequest& http) {
+  if (!service.has_keys) return 0;
+  ByteHasher hasher;
+  hasher.append_field(presented_key(http.header("authorization"), http.header("x-api-key")));
+  const std::uint64_t key = std::hash<std::string>()(hasher.finish<Hash256<struct KeyTag>>().hex());
+  return key == 0 ? 1 : key;
+}
+
 namespace {
 
 // The first that is there counts. A sub-agent of opencode names its parent, one of Claude Code has its session.

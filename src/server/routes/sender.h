@@ -25,6 +25,10 @@ Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_vi
 // alike. The numbers are only compared.
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant);
 
+// The API key that the request came with. Returns 0 if the operator gave no keys: then a client may send any. The
+// numbers are only compared.
+std::uint64_t key_of(const Service& service, const HttpRequest& http);
+
 // The conversation, agent or user that asks, by what the client says: the session of its headers (that of the parent if
 // a sub-agent asks), else `prompt_cache_key`, else `user` or Anthropic's `metadata.user_id`. Equal names of two tenants
 // are two sessions. Returns 0 if the client says nothing. The numbers are only compared.

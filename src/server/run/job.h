@@ -16,6 +16,7 @@
 #include "engine/sampling.h"
 #include "policy/cut.h"
 #include "policy/next_call.h"
+#include "server/run/waits.h"
 
 namespace kvkeep::server {
 
@@ -37,6 +38,7 @@ struct Job {
   std::optional<std::size_t> place = {};             // where monitors and slot orders find it, if that place is free
   std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
   std::uint64_t session = policy::kNoSession;        // a hint for the order: requests of one session take turns as one
+  std::uint64_t key = policy::kNoKey;                // the API key that asks: keys share the places evenly
   int priority = 0;                                  // of those that wait the lowest come first
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it
@@ -50,6 +52,7 @@ struct Job {
   std::size_t kept_tokens = 0;       // stay at the beginning of a full context that shifts (context_shift.h)
   std::size_t discarded_tokens = 0;  // leave it after those; 0: half of the others
   double longest_prefill_ms = 0;     // prefill ends the request after this time, at the end of a slice; 0: no limit
+  double longest_ms = 0;             // from submit to the last token; the request ends after this time; 0: no limit
 };
 
 // The tier of the deepest reused token: where its rows came from, or, for models without rows, the point that holds all
@@ -92,6 +95,8 @@ struct JobStats {
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
   bool truncated = false;                 // tokens left the full context
+  std::uint32_t preemptions = 0;          // times that its prefill paused for a slice of another request
+  Waits waits;                            // from submit to its first token, and while it was set aside
   double queue_ms = 0;                    // from submit to start, while other requests came first or held the cells
   double load_ms = 0;                     // restoring rows, disk included
   double prompt_ms = 0;                   // from start to the first sampled token

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "os/clock.h"
 #include "server/run/branches.h"
 
 namespace kvkeep::server {
@@ -35,12 +36,17 @@ std::unique_ptr<Request> make_request(Submission submission) {
   return request;
 }
 
+Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
+                                                      engine::Engine& engine) {
+  TRY_ASSIGN(std::unique_ptr<engine::Sampler> sampler, engine.make_sampler(sampling));
+  for (const TokenId token : tokens.last(std::min(sampler_window(sampling), tokens.size()))) sampler->accept(token);
+  return sampler;
+}
+
 Status prepare_sampler(Request& request, engine::Engine& engine) {
-  if (request.sampler != nullptr) return {};
-  TRY_ASSIGN(request.sampler, engine.make_sampler(request.job.sampling));
-  const TokenSpan tokens = request.effective.tokens;
-  const std::size_t window = std::min(sampler_window(request.job.sampling), tokens.size());
-  for (const TokenId token : tokens.last(window)) request.sampler->accept(token);
+  if (request.sampler == nullptr) {
+    TRY_ASSIGN(request.sampler, make_sampler(request.job.sampling, request.effective.tokens, engine));
+  }
   return {};
 }
 
@@ -59,12 +65,73 @@ std::optional<MissReason> Request::restore_failure() const {
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
 }
 
+void capture_slice(Request& request, const cache::StateShape& shape, std::size_t stride_tokens, Sequences& sequences) {
+  const Position end = sequences[*request.seq].end();
+  const std::optional<policy::Cut> cut = request.cuts.take(end);
+  const bool complete = end.value() >= request.effective.tokens.size();
+  if (!cut && !complete && end - request.captured_to < stride_tokens) return;
+  request.captured_to = end;
+  const policy::Cut at = cut.value_or(policy::Cut{});
+  sequences.capture(*request.seq, at.reason);
+  if (!cut && shape.window_tokens == 0) return;
+  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
+  sequences.capture_point(*request.seq, at.reason, keeping);
+}
+
 void note_reused(Request& request, Position held) {
   JobStats& stats = request.stats;
   stats.cached_tokens = request.told_tokens = held.value();
   stats.known_tokens = request.known.end.value();
   const auto& text_from = request.effective.text_from;
   if (text_from && *text_from < held) stats.source = as_text(stats.source);
+}
+
+void note_started(Request& request, std::int64_t now_ns) {
+  request.stats.waits.end(now_ns);
+  if (request.started_ns != 0) return;
+  request.started_ns = now_ns;
+  request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, now_ns);
+}
+
+bool is_prefill_too_long(Request& request, std::int64_t now_ns) {
+  const double ms = os::elapsed_ms(request.started_ns, now_ns);
+  const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
+  if (!is_first || request.job.longest_prefill_ms <= 0 || ms <= request.job.longest_prefill_ms) return false;
+  request.stats.prompt_ms = ms;
+  return true;
+}
+
+void note_prompt_done(Request& request, std::int64_t now_ns) {
+  const bool is_first = request.first_token_ns == 0;
+  if (is_first) request.first_token_ns = now_ns;
+  if (!is_first && !std::exchange(request.is_late, false)) return;
+  request.stats.prompt_ms = os::elapsed_ms(request.started_ns, now_ns);
+  log_prompt_done(request.job, request.stats);
+}
+
+std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns) {
+  const double most_ms = request.job.longest_ms;
+  if (most_ms <= 0 || os::elapsed_ms(request.submitted_ns, now_ns) <= most_ms) return std::nullopt;
+  if (request.stats.predicted_tokens > 0) return Overdue{};
+  return Overdue{Finish::kError, busy("no token came within t_max_total_ms; what was computed is kept, try it again")};
+}
+
+void note_set_aside(Request& request, std::int64_t now_ns) {
+  request.stats.waits.begin(WaitCause::kCells, now_ns);
+  if (request.stats.predicted_tokens > 0 && request.paused_ns == 0) request.paused_ns = now_ns;
+}
+
+void note_late(Request& branch, std::int64_t now_ns) {
+  branch.is_late = true;
+  branch.started_ns = 0;
+  branch.paused_ns = now_ns;
+  branch.stats.waits.begin(WaitCause::kPlace, now_ns);
+}
+
+void note_decodes(Request& request, std::int64_t now_ns) {
+  request.phase = Request::Phase::kDecode;
+  request.stats.waits.end(now_ns);
+  if (request.paused_ns != 0) request.first_token_ns += now_ns - std::exchange(request.paused_ns, 0);
 }
 
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences) {
@@ -84,11 +151,9 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   return batch;
 }
 
-std::size_t waiting_replies(std::span<const std::unique_ptr<Request>> waiting,
-                            std::span<const std::unique_ptr<Request>> active) {
-  std::size_t replies = waiting.size();
-  for (const auto& request : waiting) replies += request->branches.size();
-  for (const auto& request : active) replies += request->branches.size();
+std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests) {
+  std::size_t replies = 0;
+  for (const auto& request : requests) replies += request->branches.size();
   return replies;
 }
 
@@ -143,6 +208,7 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
           .must_wait = request.must_wait,
           .awaits = request.awaits.has_value(),
           .ahead = request.job.ahead,
+          .key = request.job.key,
           .session = request.job.session,
           .priority = request.job.priority,
           .tokens = request.effective.tokens.size(),

@@ -49,11 +49,13 @@ struct Request {
   std::int64_t submitted_ns = 0;
   std::int64_t started_ns = 0;  // when its first plan began to be carried out
   std::int64_t load_started_ns = 0;
-  std::int64_t first_token_ns = 0;
-  bool fork_refused = false;  // the model's memory refused to share a prefix with it: do not try again
-  int failures = 0;           // decode calls that failed for it
-  bool reported = false;      // the first on_prefill was sent
-  bool must_wait = false;     // its plan found no room, and nothing has changed since
+  std::int64_t first_token_ns = 0;  // moved on by the time that it could not decode since
+  std::int64_t paused_ns = 0;       // since when it cannot decode, although it has a token; 0: it can
+  bool fork_refused = false;        // the model's memory refused to share a prefix with it: do not try again
+  int failures = 0;                 // decode calls that failed for it
+  bool reported = false;            // the first on_prefill was sent
+  bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself
+  bool must_wait = false;           // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
   std::uint64_t number = 0;  // by arrival, from 1 on
   std::optional<AwaitedPrefix> awaits = {};
@@ -68,6 +70,8 @@ struct Request {
   std::vector<TokenId> reply_before = {};  // sampled before the context shifted last
   std::size_t scored_tokens = 0;           // of the prompt, as far as on_prompt_scores() told
 
+  // Returns true until its figures say what a start of its own reused.
+  bool counts_start() const { return !reported || is_late; }
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
   LookupTiers tiers() const {
@@ -80,20 +84,47 @@ struct Request {
 // Preconditions: the prompt is not empty, and there is a sink.
 std::unique_ptr<Request> make_request(Submission submission);
 
-// Makes the sampler and shows it the tokens that penalties look back at, unless there is one. Errors as make_sampler.
+// Makes a sampler and shows it the tokens that penalties look back at. Errors as Engine::make_sampler.
+Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
+                                                      engine::Engine& engine);
+// Makes the request's, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
+
+// Captures the rows that a slice computed, and a point if the slice ends at a cut or the model has windows.
+// `stride_tokens`: how far apart captures are. Precondition: the request has a sequence.
+void capture_slice(Request& request, const cache::StateShape& shape, std::size_t stride_tokens, Sequences& sequences);
 
 // Its prefill begins: the first `held` tokens are reused.
 void note_reused(Request& request, Position held);
+// Its first plan, or a later one, is carried out.
+void note_started(Request& request, std::int64_t now_ns);
+// Returns true if it ends without a token because its first prefill takes longer than it may.
+bool is_prefill_too_long(Request& request, std::int64_t now_ns);
+// All of its prompt is in the model's memory, perhaps once more.
+void note_prompt_done(Request& request, std::int64_t now_ns);
+
+// How a request ends that takes longer than it may in all (Job::longest_ms): with the tokens that it has, or kBusy.
+struct Overdue {
+  Finish how = Finish::kLength;
+  std::optional<Error> error = {};
+};
+// Returns nullopt as long as there is time.
+std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns);
+
+// It gave its sequence back, and waits for cells.
+void note_set_aside(Request& request, std::int64_t now_ns);
+// A further reply to a prompt whose prefill ended now: it finds no place, and starts by itself later.
+void note_late(Request& branch, std::int64_t now_ns);
+// It begins to decode, or does so again: the time since `paused_ns` is none of its reply's.
+void note_decodes(Request& request, std::int64_t now_ns);
 
 // The batch that decodes the last token of each.
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences);
 // The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
-// Replies that have no place yet: those of requests that wait, and branches whose prompt is still computed.
-std::size_t waiting_replies(std::span<const std::unique_ptr<Request>> waiting,
-                            std::span<const std::unique_ptr<Request>> active);
+// Further replies of these requests, whose prompts are still to be computed.
+std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests);
 
 // Cells that requests will take whose rows are being read from disk, or whose prompts are being prefilled.
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);

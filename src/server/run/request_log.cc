@@ -23,6 +23,18 @@ std::string tiers_text(const JobStats& stats) {
   return text.empty() ? text : text + ")";
 }
 
+// " waited=(place 0.300s, prefix 0.200s)"; "" if it waited for nothing but its place, which queue= says.
+std::string waits_text(const Waits& waits) {
+  std::string text;
+  bool is_more = false;
+  for (const WaitCause cause : kWaitCauses) {
+    if (waits.ended()[cause] < kQueueMs) continue;
+    text += fmt::format("{}{} {:.3f}s", text.empty() ? "" : ", ", to_string(cause), waits.ended()[cause] / 1e3);
+    is_more |= cause != WaitCause::kPlace;
+  }
+  return is_more ? fmt::format(" waited=({})", text) : std::string();
+}
+
 // Names the part of a conversation that a token lies in, without showing its text. Returns "" if there are no turns.
 std::string part_of(Position at, const policy::PromptMarkers& markers) {
   const auto begun = [at](const std::vector<Position>& turns) {
@@ -122,6 +134,8 @@ std::string done_text(const EndedRequest& ended, const ShowTokens* show) {
   if (ended.error) text += fmt::format(" ({})", ended.error->message);
   text += fmt::format(" prompt={}", stats.prompt_tokens);
   if (stats.queue_ms >= kQueueMs) text += fmt::format(" queue={:.3f}s", stats.queue_ms / 1e3);
+  text += waits_text(stats.waits);
+  if (stats.preemptions > 0) text += fmt::format(" preempted={}", stats.preemptions);
   if (!ended.started) return text + ": never started";
   text += fmt::format(" cached={}{} prefilled={} in {:.3f}s reply={} in {:.3f}s reason={}", stats.cached_tokens,
                       tiers_text(stats), stats.prefilled_tokens, stats.prompt_ms / 1e3, stats.predicted_tokens,

@@ -143,6 +143,20 @@ TEST(RequestLog, TiersQueueAndErrorsAreReported) {
       << one.done();
 }
 
+TEST(RequestLog, WaitsForMoreThanAPlaceAreReportedByCause) {
+  constexpr std::int64_t kMs = 1'000'000;
+  Case one = changed_date();
+  one.stats.waits.begin(WaitCause::kPlace, 0);
+  one.stats.waits.begin(WaitCause::kDisk, 1'500 * kMs);
+  one.stats.waits.end(1'505 * kMs);
+  EXPECT_EQ(one.done().find("waited="), std::string::npos) << "queue= says so";
+  one.stats.waits.begin(WaitCause::kTurn, 2'000 * kMs);
+  one.stats.waits.end(2'250 * kMs);
+  one.stats.preemptions = 2;
+  EXPECT_TRUE(one.done().starts_with("end=stop prompt=625 waited=(place 1.500s, turn 0.250s) preempted=2 cached="))
+      << one.done();
+}
+
 TEST(RequestLog, ARequestThatNeverStartedHasNoReason) {
   Case one = changed_date();
   one.started = false;

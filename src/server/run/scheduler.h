@@ -26,7 +26,6 @@
 #include "server/run/audit.h"
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
-#include "server/run/prefill_cuts.h"
 #include "server/run/sequences.h"
 #include "server/run/slot_orders.h"
 #include "server/run/trace.h"
@@ -46,6 +45,7 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class CutPlanner;
 class Embeddings;
 class Places;
 class RequestQueue;
@@ -55,8 +55,9 @@ struct Request;
 struct RestoreUnit;
 
 struct SchedulerOptions {
-  std::size_t parallel = 4;         // requests that run at a time; others wait
-  std::size_t queue_limit = 4'096;  // replies that may wait for a place; more are refused (kBusy)
+  std::size_t parallel = 4;          // requests that run at a time; others wait
+  std::size_t queue_limit = 4'096;   // replies that may wait for a place; more are refused (kBusy)
+  std::size_t key_limit = SIZE_MAX;  // replies of one Job::key that may wait and run; more are refused as well
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
   double ahead_slice_ms = 100;             // of a prefill ahead, by the rate so far: a request that comes waits for one
@@ -118,6 +119,7 @@ class Scheduler {
  private:
   using Phase = policy::ScheduledRequest::Phase;
 
+  void note_now();
   bool collect();  // waits if there is nothing to do; returns false if the server stops
   policy::ScheduleView schedule() const;
 
@@ -140,7 +142,6 @@ class Scheduler {
   void decode_together(std::vector<Request*> members);
   void prefill_slice();
   void note_prefilled(Request& request, std::size_t count, double ms);
-  void capture_slice(Request& request);
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
   void sampled(Request& request, TokenId token);
@@ -180,13 +181,14 @@ class Scheduler {
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;
-  CutPlanner cut_planner_;
+  const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
   policy::RateMeter rates_;
   policy::RestoreTrials trials_;
   Audit audit_;
   bool heeded_distrust_ = false;
-  bool changed_ = false;  // since the last admit(): something arrived, was read, ended or gave cells back
+  bool any_finished_ = false;  // and was not erased yet
+  bool changed_ = false;       // since the last admit(): something arrived, was read, ended or gave cells back
 };
 
 }  // namespace kvkeep::server

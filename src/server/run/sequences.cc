@@ -20,6 +20,8 @@ constexpr std::size_t kMostStreamed = 4;
 // The share of --cache-ram for each reply is one over this: four points of 150 MiB fit into an eighth of 8 GiB.
 constexpr std::size_t kStreamedShare = 8;
 
+constexpr std::int64_t kRecountNs = 1'000'000'000;  // of shared cells
+
 }  // namespace
 
 Sequences::Sequences(const SequenceOptions& options, cache::ModelMemory& memory, cache::Cache& cache, os::Clock& clock,
@@ -49,6 +51,18 @@ std::optional<SeqId> Sequences::oldest_idle() const {
   const std::vector<policy::IdleSequence> all = idle();
   const auto oldest = std::ranges::min_element(all, {}, &policy::IdleSequence::last_used_ns);
   return oldest == all.end() ? std::nullopt : std::optional(oldest->seq);
+}
+
+CellCounts Sequences::count_cells() {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const std::uint32_t used = memory_.cells_used();
+  if (shared_counted_ns_ == 0 || now_ns - shared_counted_ns_ > kRecountNs) {
+    std::uint32_t owned = 0;
+    for (std::size_t i = 0; i < sequences_.size(); ++i) owned += memory_.cells_owned(number(i));
+    shared_cells_ = used - std::min(used, owned);
+    shared_counted_ns_ = now_ns;
+  }
+  return {memory_.cells_total(), used, std::min(used, shared_cells_)};
 }
 
 std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenant* tenant) const {

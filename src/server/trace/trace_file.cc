@@ -151,6 +151,11 @@ void add_work(Json& json, const RequestTrace& trace) {
   for (const TraceCut& cut : trace.cuts) json["cuts"].push_back(cut_json(cut));
   json["cuts_left_out"] = trace.cuts_left_out;
   json["queue_ms"] = rounded_ms(trace.stats.queue_ms);
+  json["waited_ms"] = Json::object();
+  for (const WaitCause cause : kWaitCauses) {
+    json["waited_ms"][std::string(to_string(cause))] = rounded_ms(trace.stats.waits.ended()[cause]);
+  }
+  json["preemptions"] = trace.stats.preemptions;
   json["load_ms"] = rounded_ms(trace.stats.load_ms);
   json["prompt_ms"] = rounded_ms(trace.stats.prompt_ms);
   json["predicted_ms"] = rounded_ms(trace.stats.predicted_ms);
