@@ -70,6 +70,9 @@ std::size_t slice_tokens(const ScheduleView& view, const ScheduledRequest& reque
   const Position prompt_end = Position{} + request.tokens;
   const std::size_t end = std::min(prompt_end, request.next_cut.value_or(prompt_end)).value();
   const std::size_t left = end - request.held;
+  if (const std::size_t pin = view.limits.pinned_tokens; pin > 0) {
+    return std::min({left, pin - request.held % pin, view.limits.batch_tokens});
+  }
   const std::size_t limit = slice_limit(view, request);
   if (left <= limit) return left;
   const std::size_t tile = view.limits.tile_tokens;

@@ -84,6 +84,7 @@ struct CallLimits {
   std::size_t own_slice_tokens = 512;     // of a slice while there is nobody else
   std::size_t ahead_slice_tokens = 512;   // of a slice that is computed ahead: see ahead_slice()
   std::size_t tile_tokens = kSliceTile;
+  std::size_t pinned_tokens = 0;  // > 0: slices end at multiples of it, at cuts and at the prompt's end, and only there
 };
 
 struct ScheduleView {
