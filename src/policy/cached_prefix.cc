@@ -16,7 +16,7 @@ class Prefixes {
       const Position shared = std::min({resident.common, resident.length, limit_});
       if (shared > Position{}) add_ways(&resident, shared);
     }
-    std::ranges::sort(ways_, [](const CachedPrefix& a, const CachedPrefix& b) { return rank(a) > rank(b); });
+    std::ranges::sort(ways_, [this](const CachedPrefix& a, const CachedPrefix& b) { return rank(a) > rank(b); });
   }
 
   CachedPrefix best() const {
@@ -48,9 +48,15 @@ class Prefixes {
     return way.source->captured ? 1 : 2;
   }
 
-  static std::tuple<Position, Position, bool, int, std::int64_t, std::int32_t> rank(const CachedPrefix& way) {
+  std::tuple<Position, Position, bool, int, std::int64_t, std::int32_t> rank(const CachedPrefix& way) const {
     if (way.source == nullptr) return {way.to, way.from_memory, !way.point, 0, INT64_MIN, 0};
-    return {way.to, way.from_memory, !way.point, -disturbance(way), way.source->last_used_ns, -way.source->seq.value()};
+    const Position from_memory = copies_from_ram_too(way) ? Position{} : way.from_memory;
+    return {way.to, from_memory, !way.point, -disturbance(way), way.source->last_used_ns, -way.source->seq.value()};
+  }
+
+  // Returns true if the way copies rows from a sequence that RAM has, too.
+  bool copies_from_ram_too(const CachedPrefix& way) const {
+    return view_.forks_copy && way.source != nullptr && disturbance(way) > 0 && in_ram_until({}) >= way.from_memory;
   }
 
   Position cached_until() const {
@@ -73,7 +79,7 @@ class Prefixes {
     const bool complete = source == nullptr || !view_.needs_points || shared >= source->complete_from;
     if (complete) {
       ways_.push_back({source, shared, shared});
-      in_memory_ = std::max(in_memory_, shared);
+      if (!copies_from_ram_too(ways_.back())) in_memory_ = std::max(in_memory_, shared);
     }
     const Position rows = std::max(cached_, shared);
     const Position rows_in_ram = in_ram_until(shared);

@@ -59,6 +59,21 @@ TEST(MakePlan, MemoryIsPreferredWhereTheCacheReachesNoFurther) {
   EXPECT_EQ(planned(view_of(100, {idle(0, 60, 60)}, {step(0, 60)})), "in place of 0, memory 60, cache 60");
 }
 
+TEST(MakePlan, WhereForksCopyRowsComeFromRamInstead) {
+  const auto planned_copying = [](PlanView view) {
+    view.forks_copy = true;
+    return planned(view);
+  };
+  EXPECT_EQ(planned_copying(view_of(100, {idle(0, 300, 60)}, {step(0, 60)})), "fresh, memory 0, cache 60");
+  EXPECT_EQ(planned_copying(view_of(100, {running(0, 300, 60)}, {step(0, 80)})), "fresh, memory 0, cache 80");
+  EXPECT_EQ(planned_copying(view_of(100, {idle(0, 300, 60)}, {step(0, 50)})), "fork of 0, memory 60, cache 60");
+  EXPECT_EQ(planned_copying(view_of(100, {idle(0, 60, 60)}, {step(0, 60)})), "in place of 0, memory 60, cache 60")
+      << "nothing is copied";
+  PlanView on_disk = view_of(100, {running(0, 300, 60)}, {step(0, 60)});
+  on_disk.cached.front().on_disk = true;
+  EXPECT_EQ(planned_copying(on_disk), "fork of 0, memory 60, cache 60") << "a copy in memory is faster than a disk";
+}
+
 TEST(MakePlan, ABranchForksSoThatTheMainLineStays) {
   EXPECT_EQ(planned(view_of(100, {idle(0, 300, 60)})), "fork of 0, memory 60, cache 60");
   EXPECT_EQ(planned(view_of(100, {idle(0, 300, 60, false)})), "fork of 0, memory 60, cache 60");
