@@ -221,8 +221,8 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
   params.n_seq_max = sequences;
   params.n_batch = options.n_batch;
   params.n_ubatch = options.ubatch();
-  params.n_rs_seq = 0;       // a rollback of recurrent state past the last ubatch returns true with a wrong state
-  params.kv_unified = true;  // forks and range copies need one pool of cells
+  params.n_rs_seq = 0;  // a rollback of recurrent state past the last ubatch returns true with a wrong state
+  params.kv_unified = !options.own_cells;  // forks that share, and copies of a range, need one pool of cells
   params.offload_kqv = options.offload_kv;
   params.op_offload = options.operation_offload;
   params.swa_full = options.swa_full;
