@@ -68,6 +68,16 @@ EffectiveTokens effective_tokens(std::vector<TokenId> tokens, std::span<const To
   return effective;
 }
 
+// Where each sequence has cells of its own, no other one can take them or is slowed by them.
+void show_cells(const cache::ModelMemory& memory, std::uint32_t promised, policy::PlanView& view) {
+  view.forks_copy = memory.own_cells();
+  view.cells_free = view.cells_total = memory.cells_total() / (memory.own_cells() ? memory.sequence_count() : 1);
+  if (memory.own_cells()) return;
+  const std::uint32_t free = view.cells_total - memory.cells_used();
+  view.cells_free = free - std::min(free, promised);
+  view.idle_cells = std::max(kIdleCells, view.prompt_tokens / kIdleShare);
+}
+
 }  // namespace
 
 EffectiveTokens as_sent(const Job& job) { return effective_tokens(job.prompt, {}, job.markers); }
@@ -99,13 +109,10 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   if (tiers.cache && cached(job)) found.lease = cache_.lease(tokens, job.tenant);
   policy::PlanView& view = found.view;
   view.prompt_tokens = tokens.size();
-  view.cells_total = memory_.cells_total();
-  const std::uint32_t free = sequences_.cells_free();
-  view.cells_free = free - std::min(free, terms.cells_promised);
   view.restore = terms.restore;
   view.rates = terms.rates;
   view.reply_room = std::min(kReplyRoom, static_cast<std::size_t>(job.max_tokens.value_or(kReplyRoom)));
-  view.idle_cells = std::max(kIdleCells, tokens.size() / kIdleShare);
+  show_cells(memory_, terms.cells_promised, view);
   view.needs_points = memory_.shape().needs_points();
   view.sequence_free = sequences_.free().has_value();
   view.residents = sequences_.residents(tokens, tiers.memory && cached(job) ? &job.tenant : nullptr);

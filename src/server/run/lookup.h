@@ -73,7 +73,6 @@ struct PlanTerms {
   std::uint32_t cells_promised = 0;  // free cells that requests will take whose rows are being read
 };
 
-// The tiers to look in.
 struct LookupTiers {
   bool memory = true;  // the model's own
   bool cache = true;

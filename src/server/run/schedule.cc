@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/capture_stride.h"
+
 namespace kvkeep::server {
 
 namespace {
@@ -15,6 +17,17 @@ void lend_priority(policy::ScheduleView& view, std::span<const std::unique_ptr<R
     const bool is_giver = admitted[at]->number == waits.awaits->number && admitted[at]->seq == waits.awaits->seq;
     if (is_giver) view.admitted[at].priority = std::min(view.admitted[at].priority, waits.job.priority);
   }
+}
+
+// Where each capture copies the whole sequence. Copying 2,048 rows takes less than a thousandth of the time that
+// computing them does. Rows of windowed models are few bytes next to their windows, and without a capture no position
+// up to the next one is restorable.
+constexpr std::size_t kLeastWhole = 2'048;
+constexpr std::size_t kMostCopies = 3;
+constexpr std::size_t kMostWindowCopies = 8;
+
+std::size_t whole_stride(const Request& request, std::size_t least, std::size_t most_copies) {
+  return policy::whole_capture_stride(request.captured_to.value(), least, most_copies);
 }
 
 }  // namespace
@@ -49,9 +62,12 @@ std::size_t Schedule::held(const Request& request) const {
 CaptureStride Schedule::capture_stride(const Request& request) const {
   const cache::StateShape shape = memory_.shape();
   if (shape.window_tokens > 0 && request.job.cache_prompt && shape.cacheable) {
-    return {.tokens = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens), .bounds = true};
+    const std::size_t least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
+    return {.tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least, .bounds = true};
   }
-  return {.tokens = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens)};
+  const std::size_t least = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens);
+  if (memory_.own_cells()) return {.tokens = whole_stride(request, std::max(least, kLeastWhole), kMostCopies)};
+  return {.tokens = least};
 }
 
 policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
@@ -59,7 +75,8 @@ policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
   return {.batch_tokens = model_.batch_tokens,
           .shared_slice_tokens = by_time,
           .own_slice_tokens = std::max(by_time, slices_.efficient()),
-          .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms)};
+          .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms),
+          .pinned_tokens = std::min<std::size_t>(options_.pinned_slice_tokens, model_.batch_tokens)};
 }
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,

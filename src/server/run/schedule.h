@@ -23,6 +23,7 @@ struct ScheduleOptions {
   double ahead_slice_ms = 0;
   std::size_t capture_prefilled_tokens = 0;
   std::size_t least_window_slice_tokens = 0;
+  std::size_t pinned_slice_tokens = 0;
 };
 
 class Schedule {

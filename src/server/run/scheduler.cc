@@ -23,7 +23,6 @@ namespace kvkeep::server {
 namespace {
 
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
-
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
 constexpr std::size_t kEstimatesPerRound = 2;
@@ -60,7 +59,8 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                                                      .slice_ms = options.slice_ms,
                                                      .ahead_slice_ms = options.ahead_slice_ms,
                                                      .capture_prefilled_tokens = options.capture_prefilled_tokens,
-                                                     .least_window_slice_tokens = options.least_window_slice_tokens},
+                                                     .least_window_slice_tokens = options.least_window_slice_tokens,
+                                                     .pinned_slice_tokens = options.pinned_slice_tokens},
                                      engine.description(), engine.memory(), sequences_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "cache/cache.h"
 #include "cache/capture.h"
+#include "policy/capture_stride.h"
 
 namespace kvkeep::server {
 
@@ -21,6 +22,9 @@ constexpr std::size_t kMostStreamed = 4;
 constexpr std::size_t kStreamedShare = 8;
 
 constexpr std::int64_t kRecountNs = 1'000'000'000;  // of shared cells
+// Where each capture copies the whole sequence: a decoded token reads all weights and the sequence's rows, so that this
+// many copies of its row are little.
+constexpr std::size_t kMostDecodedCopies = 16;
 
 }  // namespace
 
@@ -291,7 +295,8 @@ bool Sequences::point_captured(const Sequence& held) const {
 // Returns the length at which a decoding sequence is captured next: after a refusal, not at once again.
 std::size_t Sequences::next_capture(const Sequence& held) const {
   const std::size_t last = std::max<std::size_t>(held.track->position().value(), held.refused_at);
-  return last + options_.capture_every_tokens;
+  if (!memory_.own_cells()) return last + options_.capture_every_tokens;
+  return last + policy::whole_capture_stride(last, options_.capture_every_tokens, kMostDecodedCopies);
 }
 
 void Sequences::capture_decoded(SeqId seq) {
