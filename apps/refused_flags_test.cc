@@ -200,7 +200,7 @@ TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
 
 TEST(RefusedFlags, SayWhatToTypeInstead) {
   for (const auto& [name, part] :
-       std::vector<std::pair<std::string, std::string>>{{"-no-kvu", "leave it out"},
+       std::vector<std::pair<std::string, std::string>>{{"-nocb", "leave it out"},
                                                         {"--no-perf", "leave it out"},
                                                         {"-sps", "leave it out"},
                                                         {"--hf-repo", "--model"},

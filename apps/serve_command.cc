@@ -255,7 +255,8 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.queue_limit = options.queue_limit;
   scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
   scheduler.shift_context = options.shift_context;
-  scheduler.slice_ms = options.slice_ms;
+  scheduler.slice_ms = options.slice_ms.value_or(scheduler.slice_ms);
+  if (options.model.repeatable) scheduler.pinned_slice_tokens = options.model.ubatch();
   scheduler.capture_prefilled_tokens = options.model.ubatch();
   scheduler.idle_to_live_ns = options.cache.time_to_live_ns;
   scheduler.restore = options.restore;

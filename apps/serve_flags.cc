@@ -84,9 +84,10 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
        .effect = "auto prefills instead of restoring if loading would take longer; always restores.",
        .assign = choice_into(options.restore, {{"auto", RestoreMode::kAuto}, {"always", RestoreMode::kAlways}})},
       {.spelling = "--prefill-slice-ms N",
+       .default_text = "150",
        .effect = "About how long a slice of prefill may take while others decode, prefill or wait; 0: as long as the "
                  "batch allows.",
-       .assign = number_into(options.slice_ms, 0.0, 600'000.0)},
+       .assign = number_into(options.slice_ms, 0.0, 600'000.0, 0.0)},
       {.spelling = "--cache-prompt, --no-cache-prompt",
        .environment = "LLAMA_ARG_CACHE_PROMPT",
        .effect = "Use the cache for requests that do not say; off: such requests neither read nor write it.",
@@ -385,6 +386,24 @@ Status take_model(const std::vector<std::string>& arguments, const std::vector<s
   return {};
 }
 
+// Settles what --kv-unified and --repeatable mean for the model's memory.
+Status settle_cells(ServeOptions& options) {
+  engine::llama::ModelOptions& model = options.model;
+  model.own_cells = model.repeatable || options.pool == false;
+  if (!model.repeatable) return {};
+  if (options.pool == true) {
+    return invalid(
+        "--repeatable and --kv-unified contradict each other: in one pool of cells, results depend on the state of "
+        "other requests");
+  }
+  if (options.slice_ms) {
+    return invalid(
+        "--repeatable and --prefill-slice-ms contradict each other: slices are as long as --ubatch-size then");
+  }
+  model.swa_full = true;
+  return {};
+}
+
 }  // namespace
 
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment) {
@@ -399,6 +418,7 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   if (!parsed.wants_help) TRY(take_model(arguments, words, parsed.options.model.path));
   parsed.options.ignored_variables = known.ignored_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
+  if (!parsed.wants_help) TRY(settle_cells(parsed.options));
   if (!parsed.wants_help) TRY(check_embeddings(parsed.options.embeddings));
   if (!parsed.wants_help) TRY(obey_vertex(environment, parsed.options));
   return parsed;

@@ -87,6 +87,7 @@ struct EmbeddingOptions {
 
 struct ServeOptions {
   engine::llama::ModelOptions model;  // its salt is the text of `salt_file`
+  std::optional<bool> pool;           // --kv-unified; with --repeatable it settles model.own_cells
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   EmbeddingOptions embeddings;
@@ -98,12 +99,12 @@ struct ServeOptions {
   TierOptions tiers;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
-  double slice_ms = 150;       // --prefill-slice-ms
-  bool shift_context = false;  // --context-shift
-  bool match_text = true;      // --match text; else equal ids only
-  std::string salt_file;       // its text sets this server's state apart; empty: none
-  bool salt_by_key = false;    // only requests with the same API key share state
-  double audit_minutes = 10;   // between two audits of stored state; 0: none
+  std::optional<double> slice_ms;  // --prefill-slice-ms; empty: SchedulerOptions has it
+  bool shift_context = false;      // --context-shift
+  bool match_text = true;          // --match text; else equal ids only
+  std::string salt_file;           // its text sets this server's state apart; empty: none
+  bool salt_by_key = false;        // only requests with the same API key share state
+  double audit_minutes = 10;       // between two audits of stored state; 0: none
   server::api::Endpoints endpoints;
   std::string slot_save_path;                  // empty: slots are not saved by name
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
