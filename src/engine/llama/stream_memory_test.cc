@@ -164,11 +164,28 @@ TEST_P(StreamMemoryTest, AForkInTheMiddleAndACutContinueToTheBit) {
     ASSERT_TRUE(run.restore_last_leaf(kFirst).ok());
   }
   EXPECT_EQ(go_on(own_, kFirst, text_, kSingle), expected);
+  // The source keeps the window at its end, and none before that.
+  const bool complete = own_.memory().complete_from(kSecond) <= Position{kCut};
+  EXPECT_EQ(complete, !own_.memory().shape().needs_points());
   ASSERT_TRUE(own_.memory().truncate(kSecond, Position{kCut}));
-  if (own_.memory().shape().points) {
+  if (!complete) {
     ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
   }
   EXPECT_EQ(go_on(own_, kSecond, text_, kSingle), expected);
+}
+
+TEST_P(StreamMemoryTest, SavedRowsAreThoseThatTheSequenceHasNow) {
+  const TokenRange first = token_range(0, kSlice);
+  ASSERT_EQ(prefill(own_, kFirst, TokenSpan(text_).first(kSlice), kSlice), DecodeStatus::kOk);
+  const auto before = save(own_, kFirst, first);
+  EXPECT_EQ(save(own_, kFirst, first), before) << "read once";
+  own_.memory().clear(kFirst);
+  ASSERT_EQ(prefill(own_, kFirst, make_prompt(kSlice, 9), kSlice), DecodeStatus::kOk);
+  const auto other = save(own_, kFirst, first);
+  EXPECT_NE(other, before);
+  ASSERT_EQ(prefill(own_, kFirst, make_prompt(kSlice, 10), kSlice), DecodeStatus::kOk);
+  EXPECT_EQ(save(own_, kFirst, first), other);
+  EXPECT_NE(save(own_, kFirst, token_range(kSlice, 2 * kSlice)), other);
 }
 
 TEST_P(StreamMemoryTest, SequencesComputedTogetherAreAsIfEachWereAlone) {
