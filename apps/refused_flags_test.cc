@@ -200,7 +200,7 @@ TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
 
 TEST(RefusedFlags, SayWhatToTypeInstead) {
   for (const auto& [name, part] :
-       std::vector<std::pair<std::string, std::string>>{{"-nocb", "leave it out"},
+       std::vector<std::pair<std::string, std::string>>{{"-nocb", "--parallel 1 runs one at a time"},
                                                         {"--no-perf", "leave it out"},
                                                         {"-sps", "leave it out"},
                                                         {"--hf-repo", "--model"},

@@ -208,7 +208,7 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .default_text = "none",
        .effect = "Replies of one API key that may run or wait; a request for more is refused like one that finds the "
                  "queue full.",
-       .assign = number_into(options.key_limit, std::size_t{1}, std::size_t{65'536})},
+       .assign = number_into(options.key_limit, std::size_t{1}, std::size_t{65'536}, std::size_t{1})},
       {.spelling = "--shutdown-timeout SECONDS",
        .effect = "After SIGINT or SIGTERM, let accepted requests go on for so long, and refuse new ones with 503.",
        .assign = number_into(options.shutdown_timeout_s, 0.0, 86'400.0)},

@@ -66,6 +66,7 @@ bool StreamMemory::is_complete(SeqId seq) const {
 }
 
 void StreamMemory::note_appended(SeqId seq, std::size_t tokens) {
+  rows_read_.reset();
   const bool fits = ledger_.append(seq, tokens);
   KVKEEP_ASSERT(fits, "libllama found cells in the sequence's stream, so the ledger has them");
 }
@@ -73,14 +74,17 @@ void StreamMemory::note_appended(SeqId seq, std::size_t tokens) {
 // ---- state out ----
 
 Result<MutableByteSpan> StreamMemory::read(SeqId seq, StatePart part) {
+  rows_read_.reset();
   const std::size_t size = state_size(context_, seq.value(), part);
   if (read_.size() < size) read_.resize(size);
   TRY_ASSIGN(const std::size_t written, get_state(context_, seq.value(), part, MutableByteSpan(read_).first(size)));
   return MutableByteSpan(read_).first(written);
 }
 
-// All rows of a sequence that is not empty. Valid until the next read.
+// All rows of a sequence that is not empty. Valid until the next read. A capture saves several segments of a sequence
+// that does not change meanwhile: it is read once.
 Result<cache::RowPiece> StreamMemory::read_rows(SeqId seq) {
+  if (rows_read_ && rows_read_->first == seq) return rows_read_->second;
   const std::size_t rest = state_size(context_, seq.value(), StatePart::kPartial) - kEnvelopeBytes;
   TRY_ASSIGN(const MutableByteSpan whole, read(seq, StatePart::kWhole));
   if (whole.size() < rest) return io_error("libllama gave less than a sequence's state");
@@ -88,7 +92,8 @@ Result<cache::RowPiece> StreamMemory::read_rows(SeqId seq) {
   TRY_ASSIGN(const ByteSpan rows, to_unified_form(whole.first(whole.size() - rest), streams_, stream));
   const TokenRange all{Position{}, length(seq)};
   if (rows.size() != rows_.bytes_of(all.size())) return io_error("libllama gave another number of rows than it holds");
-  return cache::RowPiece{all, all, rows};
+  rows_read_.emplace(seq, cache::RowPiece{all, all, rows});
+  return rows_read_->second;
 }
 
 // The window rows at the end of a sequence that is not empty. Valid until the next read.
@@ -229,6 +234,7 @@ Status StreamMemory::fork_earlier_window(SeqId from, SeqId to, Position end) {
 }
 
 bool StreamMemory::truncate(SeqId seq, Position end) {
+  rows_read_.reset();
   KVKEEP_ASSERT(end <= length(seq), "a sequence is cut, not stretched");
   if (points_ && end == length(seq)) return true;
   bool cut = end > Position{0};
@@ -242,12 +248,14 @@ bool StreamMemory::truncate(SeqId seq, Position end) {
 }
 
 void StreamMemory::clear(SeqId seq) {
+  rows_read_.reset();
   llama_memory_seq_rm(memory_, seq.value(), -1, -1);
   ledger_.clear(seq);
   has_point_[index(seq)] = true;
 }
 
 Status StreamMemory::shift(SeqId seq, TokenRange dropped) {
+  rows_read_.reset();
   if (!can_shift()) return unsupported("libllama cannot move rows of this model to other positions");
   return shift_rows(memory_, ledger_, seq, dropped);
 }

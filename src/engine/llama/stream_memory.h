@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -82,6 +83,7 @@ class StreamMemory final : public SequenceMemory {
   std::vector<std::byte> empty_partial_;  // of this context
   std::vector<bool> has_point_;           // hybrid: recurrent state of the sequence's end is there
   std::vector<std::byte> read_, joined_;  // reused: a first copy into fresh pages is ten times slower
+  std::optional<std::pair<SeqId, cache::RowPiece>> rows_read_;  // that lie in read_, as long as the sequence has them
 };
 
 // Returns true if StreamMemory takes models of this class. A hybrid's point with window rows has them in the layout's

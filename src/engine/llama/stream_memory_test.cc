@@ -171,6 +171,20 @@ TEST_P(StreamMemoryTest, AForkInTheMiddleAndACutContinueToTheBit) {
   EXPECT_EQ(go_on(own_, kSecond, text_, kSingle), expected);
 }
 
+TEST_P(StreamMemoryTest, SavedRowsAreThoseThatTheSequenceHasNow) {
+  const TokenRange first = token_range(0, kSlice);
+  ASSERT_EQ(prefill(own_, kFirst, TokenSpan(text_).first(kSlice), kSlice), DecodeStatus::kOk);
+  const auto before = save(own_, kFirst, first);
+  EXPECT_EQ(save(own_, kFirst, first), before) << "read once";
+  own_.memory().clear(kFirst);
+  ASSERT_EQ(prefill(own_, kFirst, make_prompt(kSlice, 9), kSlice), DecodeStatus::kOk);
+  const auto other = save(own_, kFirst, first);
+  EXPECT_NE(other, before);
+  ASSERT_EQ(prefill(own_, kFirst, make_prompt(kSlice, 10), kSlice), DecodeStatus::kOk);
+  EXPECT_EQ(save(own_, kFirst, first), other);
+  EXPECT_NE(save(own_, kFirst, token_range(kSlice, 2 * kSlice)), other);
+}
+
 TEST_P(StreamMemoryTest, SequencesComputedTogetherAreAsIfEachWereAlone) {
   const auto expected = undisturbed();
   const TokenSpan prompt = TokenSpan(text_).first(kText - kSingle);

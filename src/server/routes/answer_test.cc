@@ -134,7 +134,7 @@ class SeveralChoices : public testing::Test {
 
   Service service_;
   const std::shared_ptr<FakeWriter> writer_ = std::make_shared<FakeWriter>();
-  JobStats stats_{.prompt_tokens = 10};
+  JobStats stats_{.prompt_tokens = 10, .waits = {}};
 };
 
 TEST_F(SeveralChoices, ABodyWaitsForAll) {

@@ -17,8 +17,9 @@ class ChoiceTest : public testing::Test {
   }
 
   static TokenEvent sampled_event(TokenId token, DeltaKind kind, const std::string& text) {
-    return {
-        .token = token, .deltas = {{.kind = kind, .text = text}}, .stats = {.prompt_tokens = 9, .cached_tokens = 4}};
+    return {.token = token,
+            .deltas = {{.kind = kind, .text = text}},
+            .stats = {.prompt_tokens = 9, .cached_tokens = 4, .waits = {}}};
   }
 
   Service service_;
@@ -29,7 +30,9 @@ TEST_F(ChoiceTest, CollectsAWholeReply) {
   Choice made = choice(Delivery::kWhole);
   made.add(sampled_event(5, DeltaKind::kReasoning, "hm"), vocabulary_);
   made.add(sampled_event(6, DeltaKind::kText, "a"), vocabulary_);
-  made.end({.finish = Finish::kStop, .deltas = {{.text = "b"}}, .stats = {.prompt_tokens = 9, .predicted_tokens = 2}});
+  made.end({.finish = Finish::kStop,
+            .deltas = {{.text = "b"}},
+            .stats = {.prompt_tokens = 9, .predicted_tokens = 2, .waits = {}}});
   EXPECT_TRUE(made.has_ended());
   EXPECT_EQ(made.start().cached_tokens, 4U);
   const api::GenerationResult result = made.take_result();

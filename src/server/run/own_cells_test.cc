@@ -100,8 +100,9 @@ TEST(OwnCells, APrefillIsCapturedFurtherApart) {
   world.start();
   EXPECT_EQ(world.ask(prompt, 2).tokens, world.expected(prompt, 2));
   world.stop();
-  EXPECT_LE(world.engine.counters().save_calls, 8U);
-  EXPECT_GE(world.engine.counters().save_calls, 4U) << "a client that leaves loses no more than half";
+  // Captures at 2,048, 4,096, 6,145, 9,218, 13,828 and the end, in segments of at most 2,048 tokens.
+  EXPECT_LE(world.engine.counters().save_calls, 14U);
+  EXPECT_GE(world.engine.counters().save_calls, 10U) << "a client that leaves loses no more than half";
 }
 
 TEST(PinnedSlices, EndAtMultiplesWhereverThePrefillBegins) {

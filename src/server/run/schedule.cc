@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policy/capture_stride.h"
+#include "policy/cut.h"
 #include "policy/share.h"
 
 namespace kvkeep::server {
@@ -69,8 +69,7 @@ CaptureStride Schedule::capture_stride(const Request& request) const {
     least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
     stride = {.tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least, .bounds = true};
   } else {
-    stride.tokens =
-        memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
+    stride.tokens = memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
   }
   if (options_.on_grid && kept) stride.grid = policy::share_grid(least);
   return stride;
