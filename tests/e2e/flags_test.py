@@ -148,14 +148,14 @@ class Context(FlagCase):
         self.assertEqual([slot["n_ctx"] for slot in server.get("/slots")], [1024, 1024])
         error = self.assert_refused(400, server.post, COMPLETION, {"prompt": words(1100)})
         self.assertEqual(error["n_ctx"], 1024)
-        prompts = [words(900, 1), words(900, 2)]
+        prompts = [words(750, 1), words(750, 2)]
         bodies = [{"prompt": prompt, "max_tokens": 100, "temperature": 0} for prompt in prompts]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             together = list(pool.map(lambda body: server.post(COMPLETION, body), bodies))
         self.assertEqual([reply["usage"]["completion_tokens"] for reply in together], [100, 100])
         again = server.post(COMPLETION, {**bodies[0], "prompt": prompts[0] + " and more"})
-        self.assertGreater(timings(again)["cache_n"], 800)
-        self.assertEqual(self.params("-no-kvu")["kv_unified"], ["0"])
+        self.assertGreater(timings(again)["cache_n"], 750)
+        self.assertIn("0", self.params("-no-kvu")["kv_unified"])  # next to the pool in which the state's parts are learnt
 
     @covers("--repeatable")
     def test_repeatable(self):
@@ -164,7 +164,7 @@ class Context(FlagCase):
         server.post(COMPLETION, {"prompt": server.tokenize(words(300))[:150], "max_tokens": 1})
         longer = server.post(COMPLETION, {"prompt": server.tokenize(words(300))[:230], "max_tokens": 1})
         self.assertEqual(timings(longer)["prompt_n"], 80)
-        self.assertEqual(self.params("--repeatable")["kv_unified"], ["0"])
+        self.assertIn("0", self.params("--repeatable")["kv_unified"])
         self.assertIn("repeatable=slices of 64", server.log())
 
     @covers("--predict")
