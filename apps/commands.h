@@ -5,6 +5,7 @@
 #include "base/result.h"
 #include "bench_flags.h"
 #include "cache_flags.h"
+#include "doctor.h"
 #include "serve_options.h"
 
 namespace kvkeep::cli {
@@ -27,6 +28,10 @@ Result<int> run_replay(const ReplayCommandOptions& options);
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model
 // that was named is not there.
 Result<int> run_cache(const CacheCommandOptions& options);
+
+// `kvkeep doctor`: looks at the cache directory, a server's flags and recordings, and prints what it found.
+// Returns the exit status: 0, or 1 if something is wrong. Errors: a file or the directory cannot be read.
+Result<int> run_doctor(const DoctorOptions& options);
 
 // ---- the commands of `kvkeep cache` that change a directory, or carry prefixes from one to another (cache_change.cc);
 // all return the exit status ----

@@ -39,7 +39,7 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
                : std::make_unique<DiskTier>(std::move(store), mutex, table, clock, writer, options.save_index_after)),
       further(std::move(given_further)),
       lower(list_tiers(disk.get(), further, writer, reader)),
-      forgetting(mutex, table, ram, lower),
+      forgetting(mutex, table, ram, lower, clock),
       ram_evictor(mutex, table, forgetting, ram, kRamTier, lower, clock),
       ram_room(options, mutex, ram, ram_evictor, disk != nullptr),
       disk_evictor(disk == nullptr

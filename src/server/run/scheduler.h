@@ -21,15 +21,11 @@
 #include <vector>
 
 #include "os/clock.h"
-#include "policy/next_call.h"
-#include "policy/restore.h"
 #include "server/run/audit.h"
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
-#include "server/run/sequences.h"
 #include "server/run/slot_orders.h"
-#include "server/run/trace.h"
 
 namespace kvkeep::engine {
 class Engine;
@@ -46,10 +42,12 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class BreakFinder;
 class Embeddings;
 class Places;
 class RequestQueue;
 class Schedule;
+struct ExplainOptions;
 struct Place;
 struct Request;
 struct RestoreUnit;
@@ -75,6 +73,7 @@ struct SchedulerOptions {
   bool fine_points = false;                 // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;               // receives a trace of each request; null: none is made
   const ShowTokens* show_tokens = nullptr;  // of prompts in the log; null: none, they are private. Outlives this
+  const ExplainOptions* explain = nullptr;  // null: no request is explained. Outlives the scheduler
   AuditOptions audit = {};                  // by default no audit runs
   Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
 };
@@ -180,6 +179,7 @@ class Scheduler {
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;
+  const std::unique_ptr<BreakFinder> breaks_;
   CutPlanner cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
   policy::RateMeter rates_;
