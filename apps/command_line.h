@@ -12,6 +12,7 @@
 #include "cache_flags.h"
 #include "model_command.h"
 #include "serve_options.h"
+#include "warm_flags.h"
 
 namespace kvkeep::cli {
 
@@ -21,7 +22,7 @@ struct PrintText {
 };
 
 using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
-                             CacheCommandOptions>;
+                             CacheCommandOptions, WarmOptions>;
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

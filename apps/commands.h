@@ -6,6 +6,7 @@
 #include "bench_flags.h"
 #include "cache_flags.h"
 #include "serve_options.h"
+#include "warm_flags.h"
 
 namespace kvkeep::cli {
 
@@ -22,6 +23,10 @@ Result<int> run_bench(const BenchCommandOptions& options);
 // Returns the exit status: 0, or 128 + the signal that interrupted it. The report names requests that failed; these are
 // no error. Errors: a file that cannot be read or parsed, no server, nothing played.
 Result<int> run_replay(const ReplayCommandOptions& options);
+
+// `kvkeep warm`: sends a recorded request to a running server's /cache/warm, and prints how much was prefilled.
+// Returns the exit status 0. Errors: the file cannot be read, has no such request, or the server refuses.
+Result<int> run_warm(const WarmOptions& options);
 
 // `kvkeep cache`: reads the directory, hands it to the room inspect, and prints the result.
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model

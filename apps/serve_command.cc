@@ -274,6 +274,10 @@ std::optional<server::SlotFiles> slot_files(const ServeOptions& options, os::Exe
   return server::SlotFiles{options.slot_save_path, &os::real_file_system(), &writer};
 }
 
+server::Pins pins_by(DirectoryNotes& notes) {
+  return {[&notes](const PrefixHash& prefix, bool pin) { return notes.change_pin(prefix, pin); }, &notes.executor()};
+}
+
 Status check_slot_directory(const std::string& path) {
   if (path.empty()) return {};
   const Result<std::string> place = os::resolve_links(path);
@@ -331,8 +335,11 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
   os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
 }
 
-void connect(server::Service& service, server::Scheduler& scheduler, server::Embeddings* embeddings) {
+void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache, DirectoryNotes* notes,
+             server::Embeddings* embeddings) {
   service.scheduler = &scheduler;
+  service.cache = &cache;
+  if (notes != nullptr) service.pins = {pins_by(*notes)};
   if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
 }
 
@@ -485,8 +492,7 @@ Status run_serve(const ServeOptions& options) {
   server::Scheduler scheduler(
       scheduler_options(options, service.history_changes, texts, show, tracing.sink(), embeddings.get()), *engine,
       cache, os::real_clock());
-  connect(service, scheduler, embeddings.get());
-  service.cache_stats = [&cache] { return cache.stats(); };
+  connect(service, scheduler, cache, notes ? &*notes : nullptr, embeddings.get());
   service.slot_files = slot_files(options, *writer);
   add_all_routes(*http, service, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});

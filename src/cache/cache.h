@@ -34,6 +34,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -48,6 +49,12 @@
 #include "store/ram_store.h"
 
 namespace kvkeep::cache {
+
+struct CacheStats;
+struct ClearScope;
+struct Cleared;
+struct ListedPrefix;
+struct Listing;
 
 class Cache {
  public:
@@ -135,6 +142,16 @@ class Cache {
   bool make_room_for_point(std::size_t size_bytes);
   ByteCount point_bytes() const;
 
+  // ---- for people (catalog.h; cache_stats.h) ----
+
+  Listing list(SegmentId after, std::size_t most, const Tenant& tenant) const;
+  std::vector<ListedPrefix> hottest(std::size_t most, const Tenant& tenant) const;
+  Result<ListedPrefix> find(std::string_view digits, const Tenant& tenant) const;
+  // The token ids of a listed prefix from its beginning to its end; empty if it is not known any more.
+  std::vector<TokenId> tokens_of(const ListedPrefix& prefix) const;
+  // Forgets state in every tier, at once or when it is released. kUnsupported: see forget().
+  Result<Cleared> clear(const ClearScope& scope);
+
   // For the audit. A path that a restore would read, chosen by `random`: among those whose last segment or leaf lies
   // only on disk, else among those in RAM. Returns nullopt if nothing is stored. Cost: O(segments and leaves).
   std::optional<StoredPath> random_path(std::uint64_t random) const;
@@ -148,7 +165,7 @@ class Cache {
   void tick();
   // Waits until everything accepted so far is durable or refused, then saves the index. Not from an executor's task.
   void flush();
-  CacheStats stats() const;
+  CacheStats stats() const;  // cache_stats.h
 
  private:
   struct Parts;

@@ -76,8 +76,9 @@ void Cache::Parts::finish() {
 // ---- storing ----
 
 void Cache::Parts::admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) {
-  ram.hold(added, std::move(bytes));
   ++stored;
+  stored_bytes += ByteCount{bytes->size()};
+  ram.hold(added, std::move(bytes));
   if (keeping == Keeping::kOnDisk) return write_back.offer(added);
   table.set_unwritten(added, Waits::kContinuation);
   write_back.post_settle(added);

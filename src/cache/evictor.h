@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "cache/cache_stats.h"
 #include "cache/forgetting.h"
 #include "cache/segment_table.h"
 #include "cache/tier.h"
@@ -36,11 +37,11 @@ class Evictor final : public TableWatcher {
   };
   Freed make_room(const Need& need) EXCLUDES(kCacheLock);
   // Makes this one leave the tier. Returns the freed bytes: 0 if it may not leave (any more).
-  Result<ByteCount> evict(SegmentId segment) EXCLUDES(kCacheLock);
+  Result<ByteCount> evict(SegmentId segment, EvictCause cause) EXCLUDES(kCacheLock);
 
   void changed(SegmentId segment) override REQUIRES(kCacheLock);
   ByteCount memory() const REQUIRES(kCacheLock) { return order_.memory(); }
-  std::uint64_t evicted() const REQUIRES(kCacheLock) { return evicted_; }
+  const EvictionCounts& evicted() const REQUIRES(kCacheLock) { return evicted_; }
 
  private:
   policy::EvictCandidate candidate(SegmentId segment) const REQUIRES(kCacheLock);
@@ -62,7 +63,7 @@ class Evictor final : public TableWatcher {
   policy::EvictOrder order_ GUARDED_BY(kCacheLock);
   // The table's changes when nothing could leave: of all, and of points. Until the next change nothing can.
   std::array<std::optional<std::uint64_t>, 2> nothing_left_ GUARDED_BY(kCacheLock);
-  std::uint64_t evicted_ GUARDED_BY(kCacheLock) = 0;
+  EvictionCounts evicted_ GUARDED_BY(kCacheLock);
 };
 
 }  // namespace kvkeep::cache

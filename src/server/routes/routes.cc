@@ -185,6 +185,7 @@ Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std
 
 // Returns when the answer is sent, the client left or the server stops.
 void cache_lookup(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  if (!service.endpoints.cache) return send_error(writer, api::error_reply(no_cache_api()));
   std::optional<api::ErrorReply> too_long;
   HeaderList told;
   Result<InspectedPrompt> prompt = prompt_of(service, http, too_long, told);
@@ -414,6 +415,7 @@ void add_routes(HttpServer& server, const Service& service) {
   route("POST", "/detokenize", detokenize);
   route("POST", "/apply-template", apply_template);
   route("POST", "/cache/lookup", cache_lookup);
+  add_cache_routes(server, service);
   add_embedding_routes(server, service);
   add_anthropic_routes(server, service);
   add_responses_routes(server, service);

@@ -14,6 +14,7 @@
 
 #include "base/vocabulary.h"
 #include "cache/cache_options.h"
+#include "cache/cache_stats.h"
 #include "chat/history_changes.h"
 #include "chat/long_text.h"
 #include "chat/marker_set.h"
@@ -36,6 +37,11 @@
 #include "server/routes/turn_keeper.h"
 #include "server/run/embeddings.h"
 #include "server/run/scheduler.h"
+#include "server/run/scheduler_stats.h"
+
+namespace kvkeep::cache {
+class Cache;
+}
 
 namespace kvkeep::server {
 
@@ -51,6 +57,13 @@ struct SlotFiles {
   std::string directory;
   os::FileSystem* files;
   os::Executor* executor;  // reads and writes
+};
+
+// Pinned prefixes (inspect/model_notes.h). All outlives the service.
+struct Pins {
+  // Pins the prefix of this name, or ends that. Returns false if that is so already. May wait for the disk.
+  std::function<Result<bool>(const PrefixHash& prefix, bool pin)> change;
+  os::Executor* executor;  // runs it
 };
 
 // The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
@@ -73,7 +86,7 @@ struct Service {
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
-  std::function<cache::CacheStats()> cache_stats;     // thread safe
+  cache::Cache* cache = nullptr;
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
   std::int64_t embd_normalize = 2;                    // for requests that do not say
@@ -98,6 +111,7 @@ struct Service {
   api::ModelCard card;
   api::Endpoints endpoints;
   std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved
+  std::optional<Pins> pins = {};             // empty: there is no disk tier
   bool has_page = false;                     // "/" is a file of --path
 };
 
@@ -106,12 +120,18 @@ void add_routes(HttpServer& server, const Service& service);
 
 // monitoring.cc: GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
-// llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
-// average. Pure.
+// metrics.cc: llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput
+// is an average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
                                     const cache::CacheStats& cache);
 // slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.
 void add_slot_routes(HttpServer& server, const Service& service);
+// cache_routes.cc: /cache and the paths below it but /cache/lookup, which add_routes() adds, too.
+void add_cache_routes(HttpServer& server, const Service& service);
+// The answer to requests for these paths with --no-cache-api.
+Error no_cache_api();
+// cache_warm.cc: POST /cache/warm.
+void warm_cache(const Service& service, HttpRequest& http, ResponseWriter& writer);
 // predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all
 // others.
 void add_predict_routes(HttpServer& server, const Service& service);

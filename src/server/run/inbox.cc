@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/run/request.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
@@ -15,7 +16,7 @@ constexpr std::size_t kMostQuestions = 64;
 
 }  // namespace
 
-Inbox::Inbox(std::size_t most_open) : most_open_(most_open) {}
+Inbox::Inbox(std::size_t most_open) : most_open_(most_open), stats_(std::make_unique<SchedulerStats>()) {}
 Inbox::~Inbox() = default;
 
 Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
@@ -32,8 +33,8 @@ Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   if (closed_ || stopping_) return busy("the server is shutting down");
   if (in_flight_ - ahead_ + replies > most_open_) return busy("too many requests are waiting; try again later");
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
-  stats_.requests += requests.size();
-  stats_.waiting += replies;
+  stats_->requests += requests.size();
+  stats_->waiting += replies;
   in_flight_ += replies;
   if (ahead) ahead_ += replies;
   for (auto& request : requests) {
@@ -80,7 +81,7 @@ bool Inbox::idle() const {
 
 SchedulerStats Inbox::stats() const {
   MutexLock lock(mutex_);
-  return stats_;
+  return *stats_;
 }
 
 Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
@@ -96,9 +97,9 @@ Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
 
 void Inbox::note_queue(std::size_t running, std::size_t waiting) {
   MutexLock lock(mutex_);
-  stats_.running = running;
-  stats_.waiting = waiting;
-  for (const auto& request : requests_) stats_.waiting += 1 + request->branches.size();
+  stats_->running = running;
+  stats_->waiting = waiting;
+  for (const auto& request : requests_) stats_->waiting += 1 + request->branches.size();
 }
 
 void Inbox::await_loaded(std::chrono::milliseconds wait) {
@@ -116,8 +117,9 @@ std::vector<Question> Inbox::take_questions(std::size_t most) {
   return taken;
 }
 
-void Inbox::note_ended(bool ahead) {
+void Inbox::note_ended(bool ahead, Finish how, const JobStats& stats) {
   MutexLock lock(mutex_);
+  stats_->figures.note_end(how, stats);
   --in_flight_;
   if (ahead) --ahead_;
 }

@@ -15,11 +15,11 @@
 #include "base/result.h"
 #include "cache/cache_options.h"
 #include "server/run/lookup.h"
-#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
 struct Request;
+struct SchedulerStats;
 
 // A finished read.
 struct LoadedState {
@@ -51,7 +51,7 @@ class Inbox {
   template <typename Update>
   void count(Update update) {
     MutexLock lock(mutex_);
-    update(stats_);
+    update(*stats_);
   }
 
   // ---- engine thread ----
@@ -66,7 +66,8 @@ class Inbox {
   void note_queue(std::size_t running, std::size_t waiting);  // so many of the collected requests, now
   void await_loaded(std::chrono::milliseconds wait);          // for at most `wait`, until a read is done
   std::vector<Question> take_questions(std::size_t most);     // the oldest first
-  void note_ended(bool ahead);                                // of a request; `ahead`: it was a prefill ahead
+  // A request ended; `ahead`: it was a prefill ahead.
+  void note_ended(bool ahead, Finish how, const JobStats& stats);
 
  private:
   const std::size_t most_open_;
@@ -81,7 +82,7 @@ class Inbox {
   bool woken_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
   std::size_t ahead_ GUARDED_BY(mutex_) = 0;      // of these, prefills ahead
-  SchedulerStats stats_ GUARDED_BY(mutex_);
+  const std::unique_ptr<SchedulerStats> stats_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::server

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/request.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 namespace {
@@ -34,11 +35,11 @@ TEST(Inbox, HandsOverInOrderAndCounts) {
   EXPECT_EQ(inbox.stats().running, 1U);
   EXPECT_EQ(inbox.stats().waiting, 2U);
   EXPECT_TRUE(inbox.collect(kNoWait).any());
-  inbox.note_ended(false);
+  inbox.note_ended(false, Finish::kStop, {});
   EXPECT_FALSE(inbox.collect(kNoWait).any());
-  inbox.note_ended(false);
+  inbox.note_ended(false, Finish::kStop, {});
   EXPECT_FALSE(inbox.idle());
-  inbox.note_ended(false);
+  inbox.note_ended(false, Finish::kStop, {});
   EXPECT_TRUE(inbox.idle());
 }
 
@@ -50,7 +51,7 @@ TEST(Inbox, RefusesMoreThanMayBeOpen) {
   (void)inbox.collect(kNoWait);
   inbox.note_queue(1, 1);
   EXPECT_FALSE(inbox.submit(request("d")).ok()) << "one runs and one waits";
-  inbox.note_ended(false);
+  inbox.note_ended(false, Finish::kStop, {});
   EXPECT_TRUE(inbox.submit(request("e")).ok());
 }
 
@@ -66,9 +67,9 @@ TEST(Inbox, APrefillAheadTakesNobodysPlace) {
   Inbox inbox(1);
   ASSERT_TRUE(inbox.submit(request("ahead", true)).ok());
   EXPECT_TRUE(inbox.submit(request("a")).ok());
-  inbox.note_ended(true);
+  inbox.note_ended(true, Finish::kStop, {});
   EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
-  inbox.note_ended(false);
+  inbox.note_ended(false, Finish::kStop, {});
   EXPECT_TRUE(inbox.idle());
 }
 
@@ -101,7 +102,7 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   EXPECT_EQ(inbox.stats().waiting, 4U);
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(inbox.idle());
-    inbox.note_ended(false);
+    inbox.note_ended(false, Finish::kStop, {});
   }
   EXPECT_TRUE(inbox.idle());
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/figures.h"
 #include "base/hash.h"
 #include "base/result.h"
 #include "base/types.h"
@@ -77,6 +78,7 @@ enum class MissReason {
   kLoadTooSlow,    // --restore auto: prefilling was faster
   kNoCells,        // the model's memory could not take the rows
 };
+inline constexpr std::size_t kMissReasons = static_cast<std::size_t>(MissReason::kNoCells) + 1;
 std::string_view to_string(MissReason reason);
 
 struct JobStats {
@@ -96,6 +98,11 @@ struct JobStats {
   double load_ms = 0;                     // restoring rows, disk included
   double prompt_ms = 0;                   // from start to the first sampled token
   double predicted_ms = 0;                // from the first sampled token to the last
+  Moved read = {};                        // from disk, before it was restored
+  Moved restored = {};                    // into the model's memory
+  std::uint32_t failed_reads = 0;         // of state from disk
+  std::uint32_t refused_restores = 0;     // state that the model's memory did not take
+  std::uint32_t failed_calls = 0;         // model calls that failed
   void count_memory(std::size_t tokens);  // so many are reused from the model's memory, none from other tiers yet
 };
 
@@ -105,6 +112,7 @@ enum class Finish {
   kGone,    // the client left
   kError,   // see the error
 };
+inline constexpr std::size_t kFinishes = static_cast<std::size_t>(Finish::kError) + 1;
 std::string_view to_string(Finish how);  // for the log
 
 // Receives a job's events. Every call comes from the engine thread and must return at once.

@@ -45,6 +45,18 @@ std::vector<Place> Places::all() const {
   return places_;
 }
 
+void Places::note_end(const Request& request, Finish how, std::int64_t now_ns) {
+  if (request.job.ahead) return;
+  MutexLock lock(mutex_);
+  ended_.push_front({request.job.id, request.job.kind, request.job.tenant, how, now_ns, request.stats});
+  if (ended_.size() > kMostEnded) ended_.pop_back();
+}
+
+std::vector<EndedPlace> Places::ended() const {
+  MutexLock lock(mutex_);
+  return {ended_.begin(), ended_.end()};
+}
+
 void Places::leave(const Request& request, Conversation conversation) {
   if (!request.place) return;
   const auto left = std::make_shared<const Conversation>(std::move(conversation));
@@ -69,6 +81,14 @@ Result<std::shared_ptr<const Conversation>> Places::conversation(std::size_t pla
 void Places::forget(std::size_t place) {
   MutexLock lock(mutex_);
   places_[place].conversation = nullptr;
+}
+
+void Places::forget_below(TokenSpan beginning, const Tenant& tenant) {
+  MutexLock lock(mutex_);
+  for (Place& place : places_) {
+    if (place.conversation == nullptr || place.conversation->tenant != tenant) continue;
+    if (common_prefix(place.conversation->tokens, beginning) == beginning.size()) place.conversation = nullptr;
+  }
 }
 
 }  // namespace kvkeep::server

@@ -59,6 +59,12 @@ std::optional<MissReason> Request::restore_failure() const {
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
 }
 
+void note_started(Request& request, std::int64_t now_ns) {
+  if (request.started_ns != 0) return;
+  request.started_ns = now_ns;
+  request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, now_ns);
+}
+
 void note_reused(Request& request, Position held) {
   JobStats& stats = request.stats;
   stats.cached_tokens = request.told_tokens = held.value();

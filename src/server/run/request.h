@@ -51,7 +51,6 @@ struct Request {
   std::int64_t load_started_ns = 0;
   std::int64_t first_token_ns = 0;
   bool fork_refused = false;  // the model's memory refused to share a prefix with it: do not try again
-  int failures = 0;           // decode calls that failed for it
   bool reported = false;      // the first on_prefill was sent
   bool must_wait = false;     // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
@@ -83,6 +82,8 @@ std::unique_ptr<Request> make_request(Submission submission);
 // Makes the sampler and shows it the tokens that penalties look back at, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
 
+// Its first plan begins to be carried out.
+void note_started(Request& request, std::int64_t now_ns);
 // Its prefill begins: the first `held` tokens are reused.
 void note_reused(Request& request, Position held);
 

@@ -16,11 +16,11 @@
 #include "server/run/places.h"
 #include "server/run/request_queue.h"
 #include "server/run/schedule.h"
+#include "server/run/scheduler_stats.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
 namespace {
-
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
 
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
@@ -46,7 +46,10 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                   .idle_to_live_ns = options.idle_to_live_ns,
                   .cuts = options.cuts},
                  engine.memory(), cache, clock,
-                 [this](SeqId seq, const TraceCut& cut) { traces_.add(trace_of(active_, seq), cut); }),
+                 [this](SeqId seq, const TraceCut& cut) {
+                   traces_.add(trace_of(active_, seq), cut);
+                   inbox_.count([&](SchedulerStats& stats) { stats.figures.captured.add(cut.bytes, cut.ms); });
+                 }),
       lookup_({.texts = options.texts,
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
@@ -78,7 +81,8 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
   return inbox_.submit(std::move(requests));
 }
 
-std::vector<Place> Scheduler::places() const { return places_->all(); }
+SchedulerStats Scheduler::stats() const { return inbox_.stats(); }
+const Places& Scheduler::places() const { return *places_; }
 
 void Scheduler::stop() {
   if (options_.embeddings != nullptr) options_.embeddings->stop();  // before run() returns: nobody would end its jobs
@@ -189,10 +193,7 @@ PlanTerms Scheduler::terms() const {
 
 // Takes the sequence at once, so that its cells are still there when the rows arrive.
 void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease) {
-  if (request.started_ns == 0) {
-    request.started_ns = clock_.monotonic_ns();
-    request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, request.started_ns);
-  }
+  note_started(request, clock_.monotonic_ns());
   request.seq = sequences_.place(plan);
   if (!request.seq) {
     const bool shares = plan.start == policy::Plan::Start::kFork;
@@ -249,12 +250,11 @@ void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   request.phase = Phase::kWaiting;
   request.stats.load_ms += ms_since(request.load_started_ns);
-  if (request.trace != nullptr) request.trace->add_read(result.bytes_read, result.read_ms);
+  request.stats.read.add(result.bytes_read, result.read_ms);
   rates_.note_read(result.bytes_read, result.read_ms);
   if (!result.status) {
-    spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
-                 request.job.id);
-    request.restore.note_failed_read();
+    log_failed_read(request.job, result.status.error());
+    request.restore.note_failed_read(request.stats);
   }
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq || is_over(request)) return request.restore.end();
@@ -274,12 +274,12 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
   request.stats.load_ms += ms;
   if (!restored) {
     spdlog::warn("kv cache restore failed: {}; prefilling instead id={}", restored.error().message, request.job.id);
-    request.restore.give_up(unit, restored.error(), cache_);
+    request.restore.give_up(unit, restored.error(), cache_, request.stats);
     return false;
   }
   const double bytes = bytes_of(unit, pieces);
   rates_.note_restored(bytes, ms);
-  if (request.trace != nullptr) request.trace->add_restored(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
+  request.stats.restored.add(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
   if (!request.reported) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
   request.restore.note_done(unit);
   return true;
@@ -311,7 +311,7 @@ void Scheduler::report_start(Request& request) {
   note_reused(request, held);
   stats.miss = lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
                                    request.restore_failure());
-  inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
+  inbox_.count([&](SchedulerStats& counted) { counted.note_start(stats); });
   log_start(request.job, stats);
   request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
 }
@@ -333,12 +333,10 @@ void Scheduler::decode_together(std::vector<Request*> members) {
   const engine::DecodeStatus status = decode_with_room(batch, oldest);
   std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
-  for (std::size_t i = 0; i < members.size(); ++i) {
+  const bool failed = status != engine::DecodeStatus::kOk;
+  if (failed) std::ranges::for_each(members, [&](Request* each) { after_failure(*each, status); });
+  for (std::size_t i = 0; !failed && i < members.size(); ++i) {
     Request& request = *members[i];
-    if (status != engine::DecodeStatus::kOk) {
-      after_failure(request, status);
-      continue;
-    }
     sequences_.append(*request.seq, {&batch[i].token, 1});
     sequences_.capture_decoded(*request.seq);
     sampled(request, sample_next(request, engine_, i));
@@ -450,7 +448,8 @@ engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>
 void Scheduler::sampled(Request& request, TokenId token) {
   if (const auto& failure = request.sampler->failure()) return finish(request, Finish::kError, failure);
   const double ms = note_sampled(request, token, ms_since(request.first_token_ns));
-  inbox_.count([&](SchedulerStats& stats) { stats.note_predicted(ms, request.effective.tokens.size() - 1); });
+  inbox_.count(
+      [&](SchedulerStats& stats) { stats.note_predicted(request.stats, ms, request.effective.tokens.size() - 1); });
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
   const std::size_t context = engine_.description().context_tokens;
   if (is_enough(request, options_.shift_context ? SIZE_MAX : context)) return finish(request, Finish::kLength);
@@ -462,7 +461,7 @@ void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
   const bool ends = inbox_.stopping() || status == engine::DecodeStatus::kAborted;
   if (!ends) {
     spdlog::error("decode failed for request {}; rebuilding it from captured state", request.job.id);
-    if (++request.failures < 2) return set_aside(request, false);
+    if (++request.stats.failed_calls < 2) return set_aside(request, false);
   }
   sequences_.clear(*request.seq);
   request.seq.reset();
@@ -533,7 +532,8 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   const std::shared_ptr<JobSink> sink = std::exchange(request.sink, nullptr);
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended(request.job.ahead);
+  inbox_.note_ended(request.job.ahead, how, request.stats);
+  places_->note_end(request, how, clock_.wall_ns());
   for (const auto& branch : request.branches) finish(*branch, how, error);
   sink->on_done(how, request.stats, error);
   request.restore.end();

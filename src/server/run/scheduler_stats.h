@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "server/run/audit.h"
+#include "server/run/request_figures.h"
 
 namespace kvkeep::server {
 
@@ -27,6 +28,7 @@ struct SchedulerStats {
   std::uint64_t preemptions = 0;    // slices that one request got before another was done that had begun
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   AuditCounts audits = {};
+  RequestFigures figures = {};
 
   void note_call(std::size_t running_requests) {
     ++model_calls;
@@ -35,11 +37,18 @@ struct SchedulerStats {
   void note_prefilled(std::size_t tokens, double ms, std::size_t length) {
     prefilled_tokens += tokens;
     prefill_ms += ms;
+    figures.slice.add(ms / 1e3);
     longest_tokens = std::max(longest_tokens, length);
   }
-  // One token, so long after the one before it. `length`: see longest_tokens.
-  void note_predicted(double ms, std::size_t length) {
+  // A request with these statistics begins to prefill.
+  void note_start(const JobStats& stats) {
+    cached_tokens += stats.cached_tokens;
+    figures.note_start(stats);
+  }
+  // The last token of `stats`, so long after the one before it. `length`: see longest_tokens.
+  void note_predicted(const JobStats& stats, double ms, std::size_t length) {
     ++predicted_tokens;
+    figures.note_token(stats, ms);
     predicted_ms += ms;
     longest_tokens = std::max(longest_tokens, length);
   }
