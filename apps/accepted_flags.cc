@@ -59,7 +59,6 @@ std::vector<Flag> neutral_flags() {
 std::vector<Flag> accepted_flags() {
   std::vector<Flag> flags = {
       always("-cb, --cont-batching", "requests are always batched"),
-      always("-kvu, --kv-unified", "all running requests share one pool of cells"),
       always("--cache-idle-slots", "the state of idle conversations is always kept"),
       always_number("-dt, --defrag-thold N", "libllama no longer defragments", "LLAMA_ARG_DEFRAG_THOLD"),
       always("--offline", "nothing is downloaded", "LLAMA_ARG_OFFLINE"),

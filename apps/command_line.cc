@@ -6,6 +6,7 @@
 #include "bench_flags.h"
 #include "cache_flags.h"
 #include "command_words.h"
+#include "doctor.h"
 #include "serve_flags.h"
 
 namespace kvkeep::cli {
@@ -18,10 +19,12 @@ constexpr char kOverview[] =
     "\n"
     "Commands:\n"
     "  serve        serve a model over HTTP\n"
+    "  top          show in the terminal what a running server does and keeps\n"
     "  cache        list, check, change and copy what a cache directory holds\n"
     "  model make   write a random-weight model to try things with\n"
     "  bench        play workloads against kvkeep and other servers, and count tokens\n"
     "  replay       play recorded sessions against a server, and count tokens\n"
+    "  doctor       say why prompts are read again, and what to do\n"
     "\n"
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or after a command that command's help\n"
@@ -71,9 +74,21 @@ Result<Command> parse_replay_command(const Arguments& arguments, const os::Envir
   return Command(std::move(parsed.options));
 }
 
+Result<Command> parse_top_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedTop parsed, parse_top(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{top_help()});
+  return Command(std::move(parsed.options));
+}
+
 Result<Command> parse_cache_command(const Arguments& arguments, const os::Environment& environment) {
   TRY_ASSIGN(ParsedCache parsed, parse_cache(arguments, environment));
   if (!parsed.help.empty()) return Command(PrintText{std::move(parsed.help)});
+  return Command(std::move(parsed.options));
+}
+
+Result<Command> parse_doctor_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedDoctor parsed, parse_doctor(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{doctor_help()});
   return Command(std::move(parsed.options));
 }
 
@@ -118,9 +133,11 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "model") return parse_model_command(rest, environment);
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
+  if (name == "top") return parse_top_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
+  if (name == "doctor") return parse_doctor_command(rest, environment);
   if (is_model_file(name) || name.starts_with('-')) return parse_serve_command(arguments, environment);
-  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "version", "help"});
+  return unknown_command("", name, {"serve", "top", "cache", "model", "bench", "replay", "doctor", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

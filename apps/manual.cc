@@ -102,9 +102,11 @@ std::string section_for(const CommandManual& command) {
 std::vector<CommandManual> all_commands() {
   std::vector<CommandManual> commands = {serve_manual()};
   for (CommandManual& command : cache_manuals()) commands.push_back(std::move(command));
+  commands.push_back(top_manual());
   commands.push_back(model_make_manual());
   commands.push_back(bench_manual());
   commands.push_back(replay_manual());
+  commands.push_back(doctor_manual());
   return commands;
 }
 

@@ -228,6 +228,17 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_N_PARALLEL",
        .effect = "Requests that decode at the same time; others wait their turn. -1 is the default.",
        .assign = number_or_default(model.parallel, 1, kParallelMax)},
+      {.spelling = "-kvu, --kv-unified, --no-kv-unified, -no-kvu",
+       .environment = "LLAMA_ARG_KV_UNIFIED",
+       .default_text = "on",
+       .effect = "All running requests share one pool of cells, and prefixes in it. Off: each has --ctx-size / "
+                 "--parallel cells of its own, as many as a prompt with its reply may have, and shares none.",
+       .assign = parsed_into(options.pool, [](const std::string& text) { return Result<bool>(text == "on"); })},
+      {.spelling = "--repeatable",
+       .effect = "Text with the cache equals text without it, with quantized keys and values: cells as with "
+                 "--no-kv-unified, --swa-full, slices of prefill that end at multiples of --ubatch-size, and cached "
+                 "state of such servers only.",
+       .assign = switch_into(model.repeatable)},
       {.spelling = "-n, --tokens, --n-predict, --predict N",
        .environment = "LLAMA_ARG_N_PREDICT",
        .default_text = "-1, until the context is full",

@@ -48,10 +48,15 @@ struct NamedFiles {
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named
   server::api::OutputFormat output;   // of --grammar and the like
   std::string cache_salt;             // of --cache-salt-file, without its last newline; empty: none was named
+  std::string share_key;              // the same of --share-key-file
 };
 
 // Refuses a file that is certainly no model; the message names --model.
 Status check_model(const std::string& path);
+
+// Reads the file of --api-key-file: at least one key, or none at all for "". Errors name the flag. Warns in the log of a
+// file that other users can read.
+Result<std::vector<std::string>> read_api_keys(const std::string& path);
 
 // Errors name the flag. Adapters are only looked at: whether they fit is known when the model is loaded.
 Result<NamedFiles> read_named_files(const ServeOptions& options);

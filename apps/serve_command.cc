@@ -21,6 +21,7 @@
 #include "engine/llama/remote_devices.h"
 #include "engine/llama/thread_pools.h"
 #include "http_setup.h"
+#include "inspect/cache_directory.h"
 #include "inspect/model_notes.h"
 #include "inspect/print/print.h"
 #include "model_loading.h"
@@ -34,8 +35,10 @@
 #include "os/threads.h"
 #include "serve_log.h"
 #include "server/routes/routes.h"
+#include "server/run/break_finder.h"
 #include "server/run/embeddings.h"
 #include "server/trace/trace_file.h"
+#include "server/web/page.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -176,6 +179,9 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.endpoints = options.endpoints;
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.salt_by_key;
+  service.has_keys = !files.api_keys.empty() || !options.http.api_keys.empty();
+  service.explain_text = options.log.explain_text;
+  service.piece_sizes = std::make_unique<chat::PieceSizes>(*service.vocabulary);
   service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
@@ -209,9 +215,9 @@ std::unique_ptr<server::Embeddings> make_embeddings(const LoadedModel& loaded, c
 
 // Returns null if turns are not remembered. With a disk tier they are kept next to it: small against any budget.
 std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const DiskTier& disk,
-                                                os::Executor& writer) {
+                                                share::SharedStore* shared, os::Executor& writer) {
   if (options.chat.replay != Replay::kExact) return nullptr;
-  server::TurnKeeperOptions turns{.memory = mebibytes(8)};
+  server::TurnKeeperOptions turns{.memory = mebibytes(8), .shared = shared, .clock = &os::real_clock()};
   if (disk.store != nullptr) {
     turns.memory = memory_for_turns(disk.budget);
     turns.path = disk.store->turns_path();
@@ -245,15 +251,45 @@ server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Voc
   };
 }
 
-server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
+// The last requests, and the offenders, which are kept in the directory of this fingerprint if there is a `disk`, which
+// must outlive them.
+std::unique_ptr<server::Explanations> make_explanations(const store::DiskStore* disk, const std::string& own_directory,
+                                                        os::Executor& writer) {
+  server::ExplanationsOptions options;
+  if (disk != nullptr) {
+    options.path = own_directory + "/" + std::string(store::kOffendersName);
+    options.may_write = [disk] { return disk->keeps_notes(); };
+  }
+  return std::make_unique<server::Explanations>(std::move(options), os::real_file_system(), writer);
+}
+
+// `own_directory`: of this fingerprint, "" without a disk; those next to it are read for prompts of other settings.
+server::ExplainOptions explain_options(const server::Service& service, const std::string& own_directory) {
+  server::ExplainOptions explain;
+  explain.text = [vocabulary = service.vocabulary](TokenSpan tokens) { return vocabulary->text_of(tokens, true); };
+  explain.thoughts = {service.reply_format.thinking_open.spelling(), service.reply_format.thinking_close.spelling()};
+  if (!own_directory.empty()) {
+    explain.other_settings =
+        inspect::beginnings_of_others(os::real_file_system(), store::directory_of(own_directory), service.fingerprint);
+  }
+  explain.shows_all = service.explain_text && !service.has_keys;
+  explain.sink = service.explanations.get();
+  return explain;
+}
+
+server::SchedulerOptions scheduler_options(const ServeOptions& options, const server::Service& service,
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
-                                           server::TraceSink* trace, server::Embeddings* embeddings) {
+                                           server::TraceSink* trace, const server::ExplainOptions& explain) {
+  const chat::HistoryChanges& changes = service.history_changes;
   server::SchedulerOptions scheduler;
-  scheduler.embeddings = embeddings;
+  scheduler.explain = &explain;
+  scheduler.embeddings = service.embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
+  scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
   scheduler.shift_context = options.shift_context;
-  scheduler.slice_ms = options.slice_ms;
+  scheduler.slice_ms = options.slice_ms.value_or(scheduler.slice_ms);
+  if (options.model.repeatable) scheduler.pinned_slice_tokens = options.model.ubatch();
   scheduler.capture_prefilled_tokens = options.model.ubatch();
   scheduler.idle_to_live_ns = options.cache.time_to_live_ns;
   scheduler.restore = options.restore;
@@ -289,6 +325,13 @@ chat::HistoryChanges learn_history(const ServeOptions& options, const server::Se
   spdlog::debug("{}", chat::describe(changes));
   spdlog::debug("{}", chat::describe(options.stabilizers));
   return changes;
+}
+
+void remember_turns(server::Service& service, const ServeOptions& options, std::unique_ptr<server::TurnKeeper> turns,
+                    bool cacheable) {
+  service.turns = std::move(turns);
+  service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
+  service.history_changes = learn_history(options, service);
 }
 
 // Opens the file of --trace before the model is loaded, which may take minutes. Returns nullopt without --trace.
@@ -331,14 +374,21 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
   os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
 }
 
-void connect(server::Service& service, server::Scheduler& scheduler, server::Embeddings* embeddings) {
+void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache) {
   service.scheduler = &scheduler;
-  if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
+  service.cache_stats = [&cache] { return cache.stats(); };
+  service.share_counters = [&cache] { return cache.share_counters(); };
+  service.stored = [&cache](TokenSpan prompt, const Tenant& tenant) { return cache.stored(prompt, tenant); };
+  if (service.embeddings != nullptr) service.embeddings->wake_by([&scheduler] { scheduler.wake(); });
 }
 
-void add_all_routes(server::HttpServer& http, server::Service& service, const std::vector<WebFile>& files) {
-  service.has_page = std::ranges::any_of(files, [](const WebFile& file) { return file.path == "/"; });
+// A page of --path stands at "/" instead of the program's own.
+void add_all_routes(server::HttpServer& http, server::Service& service, bool serves_page,
+                    const std::vector<WebFile>& files) {
+  const bool has_other = std::ranges::any_of(files, [](const WebFile& file) { return file.path == "/"; });
+  service.has_page = serves_page;
   server::add_routes(http, service);
+  if (serves_page && !has_other) server::add_page_routes(http);
   serve_web_files(http, files);
 }
 
@@ -365,6 +415,7 @@ void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, s
   scheduler.stop();
   engine_thread.drain();
   cache.flush();  // before handlers get their time, which a service manager may not wait for
+  await_publishing(cache);
   if (!http.stop(kDrainMs)) {
     // Threads that compute cannot be ended, and everything below would wait for them. The cache is on disk.
     spdlog::warn("some requests did not stop in time: leaving without their replies");
@@ -460,12 +511,14 @@ Status run_serve(const ServeOptions& options) {
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
+  TRY_ASSIGN(OpenedShare shared, open_share(options.shared, files.share_key, model, cacheable && !disk.distrusted));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
-  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
+  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, shared.setup.store.get(), *writer);
+  const store::DiskStore* const store = disk.store.get();
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);
   cache::Cache cache(cache_options(options.cache, *engine, ram), std::move(disk.store), os::real_clock(), *writer,
-                     *reader);
+                     *reader, {}, std::move(shared.setup));
   std::optional<DirectoryNotes> notes;
   if (!own_directory.empty()) {
     notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
@@ -476,19 +529,17 @@ Status run_serve(const ServeOptions& options) {
   cache::prepare_staging(cache, engine->memory());
   TRY_ASSIGN(server::Service service, make_service(options, files, loaded));
   const index::TokenTexts texts = likely_texts(service);
-  service.turns = std::move(turns);
-  service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
-  service.history_changes = learn_history(options, service);
+  remember_turns(service, options, std::move(turns), cacheable);
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
-  server::Scheduler scheduler(
-      scheduler_options(options, service.history_changes, texts, show, tracing.sink(), embeddings.get()), *engine,
-      cache, os::real_clock());
-  connect(service, scheduler, embeddings.get());
-  service.cache_stats = [&cache] { return cache.stats(); };
+  service.explanations = make_explanations(store, own_directory, *writer);
+  const server::ExplainOptions explain = explain_options(service, own_directory);
+  server::Scheduler scheduler(scheduler_options(options, service, texts, show, tracing.sink(), explain), *engine, cache,
+                              os::real_clock());
+  connect(service, scheduler, cache);
   service.slot_files = slot_files(options, *writer);
-  add_all_routes(*http, service, web_files);
+  add_all_routes(*http, service, options.serves_page, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, [&] {
     wait_until_stopped(signals, tracing, "serving " + service.model_name);

@@ -84,9 +84,10 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
        .effect = "auto prefills instead of restoring if loading would take longer; always restores.",
        .assign = choice_into(options.restore, {{"auto", RestoreMode::kAuto}, {"always", RestoreMode::kAlways}})},
       {.spelling = "--prefill-slice-ms N",
+       .default_text = "150",
        .effect = "About how long a slice of prefill may take while others decode, prefill or wait; 0: as long as the "
                  "batch allows.",
-       .assign = number_into(options.slice_ms, 0.0, 600'000.0)},
+       .assign = number_into(options.slice_ms, 0.0, 600'000.0, 0.0)},
       {.spelling = "--cache-prompt, --no-cache-prompt",
        .environment = "LLAMA_ARG_CACHE_PROMPT",
        .effect = "Use the cache for requests that do not say; off: such requests neither read nor write it.",
@@ -196,13 +197,20 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .default_text = "none",
        .effect = "Serve the files below DIR to browsers, index.html as /; they are read when the server starts.",
        .assign = text_into(options.web_directory)},
-      {.spelling = "--no-webui, --no-ui",
-       .effect = "Serve no page: --path has no effect.",
-       .assign = switch_into(options.serves_page, false)},
+      {.spelling = "--webui, --ui, --no-webui, --no-ui",
+       .environment = "LLAMA_ARG_UI",
+       .effect = "Serve a page at /: index.html of --path, or the one that is part of the program. Without it --path "
+                 "has no effect.",
+       .assign = switch_into(options.serves_page)},
       {.spelling = "--queue-limit N",
        .effect = "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
                  "paths: 529) and Retry-After.",
        .assign = number_into(options.queue_limit, std::size_t{0}, std::size_t{65'536})},
+      {.spelling = "--key-limit N",
+       .default_text = "none",
+       .effect = "Replies of one API key that may run or wait; a request for more is refused like one that finds the "
+                 "queue full.",
+       .assign = number_into(options.key_limit, std::size_t{1}, std::size_t{65'536}, std::size_t{1})},
       {.spelling = "--shutdown-timeout SECONDS",
        .effect = "After SIGINT or SIGTERM, let accepted requests go on for so long, and refuse new ones with 503.",
        .assign = number_into(options.shutdown_timeout_s, 0.0, 86'400.0)},
@@ -291,6 +299,10 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .effect = "Write whole requests and replies to the trace, so that kvkeep replay can play it, and log a few "
                  "tokens where prompts part. Prompts are private.",
        .assign = switch_into(log.trace_prompts)},
+      {.spelling = "--explain-text",
+       .effect = "Without API keys: show everyone the texts of other requests where they differ (/cache/explain, "
+                 "replies). With keys, each key sees its own.",
+       .assign = switch_into(log.explain_text)},
   };
 }
 
@@ -340,9 +352,9 @@ FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), thread_flags(options.model), offload_flags(options),
-        cache_flags(options), point_flags(options), chat_flags(options), embedding_flags(options.embeddings),
-        http_flags(options), endpoint_flags(options), sampling_flags(options), adapter_flags(options.model),
-        rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
+        cache_flags(options), share_flags(options.shared), point_flags(options), chat_flags(options),
+        embedding_flags(options.embeddings), http_flags(options), endpoint_flags(options), sampling_flags(options),
+        adapter_flags(options.model), rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   all.push_back(version_flag());
@@ -380,6 +392,24 @@ Status take_model(const std::vector<std::string>& arguments, const std::vector<s
   return {};
 }
 
+// Settles what --kv-unified and --repeatable mean for the model's memory.
+Status settle_cells(ServeOptions& options) {
+  engine::llama::ModelOptions& model = options.model;
+  model.own_cells = model.repeatable || options.pool == false;
+  if (!model.repeatable) return {};
+  if (options.pool == true) {
+    return invalid(
+        "--repeatable and --kv-unified contradict each other: in one pool of cells, results depend on the state of "
+        "other requests");
+  }
+  if (options.slice_ms) {
+    return invalid(
+        "--repeatable and --prefill-slice-ms contradict each other: slices are as long as --ubatch-size then");
+  }
+  model.swa_full = true;
+  return {};
+}
+
 }  // namespace
 
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment) {
@@ -394,7 +424,9 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   if (!parsed.wants_help) TRY(take_model(arguments, words, parsed.options.model.path));
   parsed.options.ignored_variables = known.ignored_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
+  if (!parsed.wants_help) TRY(settle_cells(parsed.options));
   if (!parsed.wants_help) TRY(check_embeddings(parsed.options.embeddings));
+  if (!parsed.wants_help) TRY(check_share(parsed.options.shared));
   if (!parsed.wants_help) TRY(obey_vertex(environment, parsed.options));
   return parsed;
 }

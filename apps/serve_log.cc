@@ -83,9 +83,34 @@ void log_description(const engine::Description& model) {
 
 // libllama allocates cells in multiples of 256.
 void tell_rounded_context(const engine::llama::ModelOptions& asked, const engine::Description& model) {
-  if (!asked.n_ctx || *asked.n_ctx == model.context_tokens) return;
-  spdlog::info("the context is {} tokens, not the {} of --ctx-size: libllama rounds up", model.context_tokens,
-               *asked.n_ctx);
+  const std::uint32_t tokens = model.own_cells ? model.context_tokens * asked.parallel : model.context_tokens;
+  if (!asked.n_ctx || *asked.n_ctx == tokens) return;
+  spdlog::info("the context is {} tokens, not the {} of --ctx-size: libllama rounds {}", tokens, *asked.n_ctx,
+               tokens > *asked.n_ctx ? "up" : "down");
+}
+
+void tell_cells(const engine::llama::ModelOptions& asked, const engine::Description& model) {
+  if (!model.no_own_cells.empty()) {
+    spdlog::warn(
+        "all running requests share one pool of cells, although --no-kv-unified asks for cells of their own: {}",
+        model.no_own_cells);
+  } else if (model.own_cells) {
+    spdlog::info(
+        "each of {} running requests has {} cells of its own, of a context of {}: longer prompts are refused; raise -c "
+        "or lower -np for them",
+        asked.parallel, model.context_tokens, model.context_tokens * asked.parallel);
+  } else {
+    spdlog::info("all running requests share one pool of {} cells", model.context_tokens);
+  }
+}
+
+// A token's rows are then computed otherwise by itself than among others.
+void warn_of_noise(const engine::llama::ModelOptions& asked) {
+  if (!asked.repeatable || (is_quantized(asked.type_k) && is_quantized(asked.type_v))) return;
+  spdlog::warn(
+      "--repeatable: with keys of type {} and values of type {}, text may still depend on whether a reply's state was "
+      "cached; pass -ctk q8_0 -ctv q8_0 -fa on",
+      to_string(asked.type_k), to_string(asked.type_v));
 }
 
 // A user who scaled RoPE asked for the longer context: no warning.
@@ -138,6 +163,8 @@ void log_model(const engine::Description& model, const engine::llama::ModelOptio
   log_description(model);
   warn_of_missing_gpu(asked, model);
   tell_rounded_context(asked, model);
+  tell_cells(asked, model);
+  warn_of_noise(asked);
   warn_of_long_context(asked, model);
 }
 

@@ -20,6 +20,7 @@
 #include "server/api/monitoring.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
+#include "share/share_types.h"
 
 namespace kvkeep::cli {
 
@@ -33,6 +34,17 @@ struct TierOptions {
   ByteCount disk_written_per_day;         // 0: no limit
 };
 
+// The tier that servers of several machines share; cache_setup.h opens it.
+struct SharedTierOptions {
+  std::string url;  // empty: there is none
+  share::ShareMode mode = share::ShareMode::kBoth;
+  std::string key_file;  // empty: no key
+  bool encrypt = false;
+  std::int64_t ttl_hours = 7 * 24;
+  bool across_devices = false;
+  bool operator==(const SharedTierOptions&) const = default;
+};
+
 struct LogOptions {
   int verbosity = 3;  // 0 and 1 errors, 2 warnings, 3 information, 4 and 5 details
   std::string file;   // also written there; empty: the terminal only
@@ -42,6 +54,7 @@ struct LogOptions {
   bool timestamps = true;      // and, before that, with the time
   std::string trace_file;      // one line per request; empty: none
   bool trace_prompts = false;  // includes whole requests and replies
+  bool explain_text = false;   // /cache/explain shows texts of prompts where the server has no keys
 };
 
 // How a prompt shows the assistant's earlier turns.
@@ -87,6 +100,7 @@ struct EmbeddingOptions {
 
 struct ServeOptions {
   engine::llama::ModelOptions model;  // its salt is the text of `salt_file`
+  std::optional<bool> pool;           // --kv-unified; with --repeatable it settles model.own_cells
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   EmbeddingOptions embeddings;
@@ -96,14 +110,15 @@ struct ServeOptions {
   engine::ChosenSettings chosen_sampling;  // settings of sampling that flags name: the model's file changes others only
   cache::CacheOptions cache;               // fields that depend on the model and the machine are not set
   TierOptions tiers;
+  SharedTierOptions shared;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
-  double slice_ms = 150;       // --prefill-slice-ms
-  bool shift_context = false;  // --context-shift
-  bool match_text = true;      // --match text; else equal ids only
-  std::string salt_file;       // its text sets this server's state apart; empty: none
-  bool salt_by_key = false;    // only requests with the same API key share state
-  double audit_minutes = 10;   // between two audits of stored state; 0: none
+  std::optional<double> slice_ms;  // --prefill-slice-ms; empty: SchedulerOptions has it
+  bool shift_context = false;      // --context-shift
+  bool match_text = true;          // --match text; else equal ids only
+  std::string salt_file;           // its text sets this server's state apart; empty: none
+  bool salt_by_key = false;        // only requests with the same API key share state
+  double audit_minutes = 10;       // between two audits of stored state; 0: none
   server::api::Endpoints endpoints;
   std::string slot_save_path;                  // empty: slots are not saved by name
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
@@ -112,9 +127,10 @@ struct ServeOptions {
   std::string web_directory;        // --path; empty: no files are served
   bool serves_page = true;          // else web_directory does not count
   std::size_t queue_limit = 4'096;  // --queue-limit
-  double shutdown_timeout_s = 0;    // for replies to end by themselves
-  std::optional<int> http_threads;  // empty: by processors and parallel requests
-  std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
+  std::optional<std::size_t> key_limit;  // --key-limit; empty: no key has a limit of its own
+  double shutdown_timeout_s = 0;         // for replies to end by themselves
+  std::optional<int> http_threads;       // empty: by processors and parallel requests
+  std::string api_key_file;              // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
   std::vector<std::string> ignored_variables;  // a line for each LLAMA_ARG_... variable that sets nothing
 };

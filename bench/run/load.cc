@@ -32,7 +32,8 @@ std::vector<LoadedContestant> players_of(const LoadScenario& scenario, const Ben
   std::vector<LoadedContestant> players;
   for (const Contestant& contestant : contestants(bench)) {
     if (!contestant.variant.empty() || !contestant.url.empty()) continue;
-    players.push_back({.contestant = contestant, .more_flags = {}, .side = {contestant.name, {}}});
+    const std::vector<std::string> own = contestant.is_kvkeep ? scenario.own_flags : std::vector<std::string>();
+    players.push_back({.contestant = contestant, .more_flags = own, .side = {contestant.name, {}}});
     if (contestant.is_kvkeep || !scenario.both_layouts) continue;
     players.push_back({.contestant = contestant, .more_flags = {"-kvu"}, .side = {contestant.name + " -kvu", {}}});
   }

@@ -6,8 +6,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <numeric>
-#include <set>
 #include <utility>
 
 #include "bench/run/crowd.h"
@@ -20,12 +18,7 @@
 namespace kvkeep::bench {
 namespace {
 
-constexpr Goal at_most(double value) { return {Goal::Kind::kAtMost, value}; }
-constexpr Goal at_least(double value) { return {Goal::Kind::kAtLeast, value}; }
-
 constexpr std::size_t kTogether = 8;
-
-Json one_message(std::string_view text) { return Json::array({chat_message("user", text)}); }
 
 Error not_measured(const LoadedServer& server, std::string_view why) {
   return unsupported(fmt::format("{}, {}: {}", server.process.name(), server.label, why));
@@ -170,27 +163,76 @@ class Listeners {
   Crowd crowd_;  // last: its threads use the others
 };
 
+constexpr double kReadableMs = 250;      // a reader does not mind a shorter pause
+constexpr std::size_t kLeastBatch = 24;  // 32 tokens with the markers that a template writes after it
+constexpr std::uint32_t kDepths = 8;     // that are tried
+
+// Returns the depth up to which this server computes a batch of 32 tokens within kReadableMs, a multiple of an eighth
+// of the giant: beyond it no order of calls can keep the pauses short. The prompt of ttft_alone() is known there.
+Result<std::uint32_t> readable_depth(LoadedServer& server) {
+  for (std::uint32_t eighths = kDepths; eighths > 0; --eighths) {
+    const std::uint32_t depth = server.sizes.giant_tokens / kDepths * eighths;
+    TRY_ASSIGN(std::string text, server.client.text("alone " + server.label, depth));
+    TRY_ASSIGN(const std::string more,
+               server.client.text(fmt::format("probe {} {}", depth, server.label), kLeastBatch));
+    TRY_ASSIGN(const Exchange reply, ask(server, one_message(text.append(" ").append(more)), 1));
+    if (reply.ttft_ms <= kReadableMs) return depth;
+  }
+  return 0;
+}
+
+// A giant, and when its prefill was last within that depth.
+struct Giant {
+  Exchange reply;
+  std::int64_t readable_to_ns = 0;
+};
+
+Result<Giant> ask_giant(LoadedServer& server, const Json& messages, std::uint32_t depth) {
+  Giant giant;
+  const auto note = [&](const PromptProgress& progress) {
+    if (progress.processed_tokens <= depth) giant.readable_to_ns = progress.ns;
+  };
+  giant.reply = server.client.chat(messages, ChatOptions{.reply_tokens = 1, .on_progress = note});
+  TRY(server.interrupt.check());
+  if (!giant.reply.answered()) return not_measured(server, giant.reply.failure());
+  return giant;
+}
+
+// 0 if nothing is computed within the depth: then there is nothing to hold.
+double readable_gap(const Listeners& listeners, const Giant& giant) {
+  const std::vector<double> gaps = listeners.gaps(giant.reply.sent_ns, giant.readable_to_ns);
+  return gaps.empty() ? 0 : percentile(gaps, 0.99);
+}
+
 Result<LoadRun> run_gap(LoadedServer& server) {
   TRY_ASSIGN(const double alone_ms, ttft_alone(server, server.sizes.giant_tokens));
-  TRY_ASSIGN(const Json giant, new_prompt(server, "giant", server.sizes.giant_tokens));
+  TRY_ASSIGN(const std::uint32_t depth, readable_depth(server));
+  TRY_ASSIGN(const Json messages, new_prompt(server, "giant", server.sizes.giant_tokens));
   Listeners listeners(server);
   TRY(listeners.begin(server));
-  TRY_ASSIGN(const Exchange reply, ask(server, giant, 1));
+  TRY_ASSIGN(const Giant giant, ask_giant(server, messages, depth));
   listeners.end();
+  const Exchange& reply = giant.reply;
   const std::int64_t first_ns = reply.sent_ns + static_cast<std::int64_t>(reply.ttft_ms * 1e6);
   const std::vector<double> gaps = listeners.gaps(reply.sent_ns, first_ns);
   if (gaps.empty()) return not_measured(server, "no stream ran during the prefill");
   const std::string during = fmt::format("3 streams and a prefill of {}", server.sizes.giant_tokens);
-  return LoadRun{
-      .figures = {
-          {.name = during + ": gap, median", .unit = "ms", .value = percentile(gaps, 0.5)},
-          {.name = "the same, 99th percentile", .unit = "ms", .value = percentile(gaps, 0.99), .goal = at_most(250)},
-          {.name = "the same, longest", .unit = "ms", .value = percentile(gaps, 1)},
-          {.name = "prefill next to 3 streams / alone",
-           .unit = "share",
-           .value = alone_ms / reply.ttft_ms,
-           .goal = at_least(0.85),
-           .more_is_better = true}}};
+  return LoadRun{.figures = {{.name = during + ": gap, median", .unit = "ms", .value = percentile(gaps, 0.5)},
+                             {.name = "the same, 99th percentile", .unit = "ms", .value = percentile(gaps, 0.99)},
+                             {.name = "the same, longest", .unit = "ms", .value = percentile(gaps, 1)},
+                             {.name = fmt::format("depth up to which 32 tokens take {:g} ms", kReadableMs),
+                              .unit = "tokens",
+                              .value = static_cast<double>(depth),
+                              .more_is_better = true},
+                             {.name = "gap up to that depth, 99th percentile",
+                              .unit = "ms",
+                              .value = readable_gap(listeners, giant),
+                              .goal = at_most(kReadableMs)},
+                             {.name = "prefill next to 3 streams / alone",
+                              .unit = "share",
+                              .value = alone_ms / reply.ttft_ms,
+                              .goal = at_least(0.85),
+                              .more_is_better = true}}};
 }
 
 // ---- a short warm request after a cold giant ----
@@ -386,100 +428,6 @@ Result<LoadRun> run_agents(LoadedServer& server) {
                    .is_count = true}}};
 }
 
-// ---- many clients in a loop ----
-
-// A client that asks the same again and again.
-struct Looping {
-  Json messages;
-  std::vector<Exchange> replies;
-};
-
-std::size_t count_replies(const std::vector<Looping>& clients, bool (*counts)(const Exchange&)) {
-  std::size_t count = 0;
-  for (const Looping& client : clients)
-    count += static_cast<std::size_t>(std::ranges::count_if(client.replies, counts));
-  return count;
-}
-
-bool is_refused(const Exchange& reply) { return reply.status == 429 || reply.status == 503 || reply.status == 529; }
-
-// Counts the replies with the text of another client's first one, and not of its own.
-std::size_t mixed_up(const std::vector<Looping>& clients) {
-  std::set<std::string> firsts;
-  for (const Looping& client : clients) {
-    if (!client.replies.empty()) firsts.insert(client.replies.front().facts.text);
-  }
-  std::size_t count = 0;
-  for (const Looping& client : clients) {
-    for (const Exchange& reply : client.replies) {
-      const std::string& text = reply.facts.text;
-      count += reply.answered() && text != client.replies.front().facts.text && firsts.contains(text) ? 1 : 0;
-    }
-  }
-  return count;
-}
-
-LoadFigure none_of(std::string name, std::size_t count) {
-  return {.name = std::move(name),
-          .unit = "count",
-          .value = static_cast<double>(count),
-          .goal = at_most(0),
-          .is_count = true};
-}
-
-LoadRun figures_of_clients(const std::vector<Looping>& clients, double seconds) {
-  std::vector<double> ttfts_ms;
-  std::vector<double> served;
-  for (const Looping& client : clients) {
-    served.push_back(0);
-    for (const Exchange& reply : client.replies) {
-      if (!reply.answered()) continue;
-      ttfts_ms.push_back(reply.ttft_ms);
-      ++served.back();
-    }
-  }
-  if (ttfts_ms.empty()) ttfts_ms.push_back(0);
-  const std::string who = fmt::format("{} clients in a loop: ", clients.size());
-  const double all = std::accumulate(served.begin(), served.end(), 0.0);
-  return {
-      .figures = {none_of(who + "refused (429, 503, 529)", count_replies(clients, is_refused)),
-                  none_of(who + "failed or broken off",
-                          count_replies(clients,
-                                        [](const Exchange& reply) { return !reply.answered() && !is_refused(reply); })),
-                  none_of(who + "with another client's reply", mixed_up(clients)),
-                  {.name = who + "served", .unit = "/s", .value = all / seconds, .more_is_better = true},
-                  {.name = who + "TTFT, median", .unit = "ms", .value = percentile(ttfts_ms, 0.5)},
-                  {.name = who + "TTFT, 99th percentile", .unit = "ms", .value = percentile(ttfts_ms, 0.99)},
-                  {.name = who + "replies to the one with fewest / median",
-                   .unit = "share",
-                   .value = percentile(served, 0) / std::max(1.0, percentile(served, 0.5)),
-                   .more_is_better = true}}};
-}
-
-Result<LoadRun> run_clients(LoadedServer& server) {
-  std::vector<Looping> clients(server.sizes.clients);
-  for (std::size_t i = 0; i < clients.size(); ++i) {
-    // Few words, and no questions of their length: 256 of them would take longer than the load.
-    clients[i].messages =
-        one_message(fmt::format("client {} {} asks {} and {}", server.label, i * 7919 % 1000, i, i * i));
-  }
-  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
-  const std::int64_t end_ns = begin_ns + std::int64_t{server.sizes.clients_ms} * 1'000'000;
-  Crowd crowd(server.process.base_url(), clients.size(), server.interrupt);
-  for (Looping& one : clients) {
-    crowd.run([&one, end_ns](ServerClient& client) {
-      constexpr std::chrono::milliseconds kAfterRefusal{50};
-      do {
-        one.replies.push_back(client.chat(one.messages, {.reply_tokens = 16, .whole_length = true}));
-        if (!one.replies.back().answered()) os::pause(kAfterRefusal);
-      } while (os::real_clock().monotonic_ns() < end_ns);
-    });
-  }
-  crowd.wait();
-  TRY(crowd.answered());
-  return figures_of_clients(clients, ms_between(begin_ns, os::real_clock().monotonic_ns()) / 1e3);
-}
-
 std::vector<std::string> flags_of(const char* parallel, const char* context) {
   return {"-np", parallel, "-c", context};
 }
@@ -488,10 +436,17 @@ std::vector<std::string> unified(const char* parallel, const char* context) {
   return {"-np", parallel, "-c", context, "-kvu"};
 }
 
+// What llama-server does at -np: each stream has cells of its own. Peers run once more with -kvu.
+std::vector<std::string> separate(const char* parallel, const char* context) {
+  return {"-np", parallel, "-c", context, "-no-kvu"};
+}
+
 }  // namespace
 
+Json one_message(std::string_view text) { return Json::array({chat_message("user", text)}); }
+
 LoadSizes quick_load_sizes() {
-  return {.giant_tokens = 4'096, .ahead_tokens = 3'000, .stream_tokens = 64, .clients = 256, .clients_ms = 4'000};
+  return {.giant_tokens = 4'096, .ahead_tokens = 3'000, .stream_tokens = 64, .clients_ms = 4'000};
 }
 
 const std::vector<LoadScenario>& load_scenarios() {
@@ -499,12 +454,14 @@ const std::vector<LoadScenario>& load_scenarios() {
       {.name = "short", .flags = unified("4", "24576"), .run = run_short},
       {.name = "gap", .flags = unified("4", "49152"), .run = run_gap},
       {.name = "one", .flags = flags_of("1", "4096"), .run = run_one},
-      {.name = "streams", .flags = flags_of("8", "8192"), .both_layouts = true, .run = run_streams},
-      {.name = "long-streams", .flags = flags_of("8", "20480"), .both_layouts = true, .run = run_long_streams},
+      {.name = "streams", .flags = separate("8", "8192"), .both_layouts = true, .run = run_streams},
+      {.name = "long-streams", .flags = separate("8", "20480"), .both_layouts = true, .run = run_long_streams},
       {.name = "shared-streams", .flags = flags_of("8", "20480"), .both_layouts = true, .run = run_shared_streams},
       {.name = "herd", .flags = unified("8", "32768"), .run = run_herd},
       {.name = "agents", .flags = unified("6", "16384"), .run = run_agents},
       {.name = "clients", .flags = unified("16", "16384"), .run = run_clients},
+      {.name = "held", .flags = unified("16", "16384"), .run = run_held},
+      {.name = "full", .flags = unified("16", "16384"), .own_flags = {"--queue-limit", "256"}, .run = run_full},
   };
   return all;
 }

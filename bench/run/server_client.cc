@@ -49,7 +49,8 @@ server::HeaderList ServerClient::own_headers() const {
   return headers;
 }
 
-Exchange ServerClient::exchange(Dialect dialect, server::ClientRequest request, const OnPiece& on_piece) {
+Exchange ServerClient::exchange(Dialect dialect, server::ClientRequest request, const OnPiece& on_piece,
+                                const OnProgress& on_progress) {
   os::Clock& clock = os::real_clock();
   Exchange made;
   made.sent = true;
@@ -60,8 +61,14 @@ Exchange ServerClient::exchange(Dialect dialect, server::ClientRequest request, 
     reader.emplace(dialect, status);
   };
   std::size_t known_bytes = 0;
+  std::uint64_t known_tokens = 0;
   const auto on_bytes = [&](std::string_view bytes) {
-    if (!reader->feed(bytes)) return true;
+    const bool is_answer = reader->feed(bytes);
+    if (const std::uint64_t tokens = reader->processed_tokens(); tokens != known_tokens) {
+      known_tokens = tokens;
+      if (on_progress) on_progress({clock.monotonic_ns(), tokens});
+    }
+    if (!is_answer) return true;
     const Piece piece{clock.monotonic_ns(), reader->answer_bytes()};
     if (made.ttft_ms != 0 && piece.answer_bytes == known_bytes) return true;  // a comment, or the stream's end
     known_bytes = piece.answer_bytes;
@@ -98,12 +105,13 @@ Exchange ServerClient::chat(const Json& messages, const ChatOptions& options) {
   Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", options.reply_tokens}};
   if (options.choices > 1) body["n"] = options.choices;
   if (options.whole_length) body["ignore_eos"] = true;
+  if (options.on_progress) body["return_progress"] = true;
   return exchange(Dialect::kOpenAiChat,
                   {.path = "/v1/chat/completions",
                    .headers = own_headers(),
                    .body = to_line(adapt_request(Dialect::kOpenAiChat, body, {.model = {}, .reply_tokens = {}})),
                    .silence_ms = target_.silence_ms},
-                  options.on_piece);
+                  options.on_piece, options.on_progress);
 }
 
 Exchange ServerClient::chat(const Json& messages, std::uint32_t reply_tokens, const std::function<void()>& on_first) {

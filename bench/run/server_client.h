@@ -54,6 +54,12 @@ struct Piece {
   std::size_t answer_bytes = 0;  // of text and reasoning so far
 };
 
+// A report of the prefill.
+struct PromptProgress {
+  std::int64_t ns = 0;  // os::Clock::monotonic_ns()
+  std::uint64_t processed_tokens = 0;
+};
+
 // A greedy, streamed chat.
 struct ChatOptions {
   std::uint32_t reply_tokens = 1;
@@ -61,6 +67,8 @@ struct ChatOptions {
   bool whole_length = false;  // the reply goes on to that length, whatever the model says
   // Called when the first piece came, and with each later one; returns false to leave (the exchange is then broken).
   std::function<bool(const Piece& piece)> on_piece = {};
+  // Called with each report of the prefill, which is asked for if this is set.
+  std::function<void(const PromptProgress& progress)> on_progress = {};
 };
 
 // {"role": ..., "content": ...}
@@ -102,7 +110,9 @@ class ServerClient {
   ServerClient(server::HttpClient http, const ServerTarget& target, Interrupt& interrupt);
   server::HeaderList own_headers() const;
   using OnPiece = std::function<bool(const Piece& piece)>;
-  Exchange exchange(Dialect dialect, server::ClientRequest request, const OnPiece& on_piece);
+  using OnProgress = std::function<void(const PromptProgress& progress)>;
+  Exchange exchange(Dialect dialect, server::ClientRequest request, const OnPiece& on_piece,
+                    const OnProgress& on_progress = {});
   Result<nlohmann::ordered_json> ask(const server::ClientRequest& request);
   Result<nlohmann::ordered_json> get(const char* path);
   Result<nlohmann::ordered_json> post(const char* path, const nlohmann::ordered_json& body);

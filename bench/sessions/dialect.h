@@ -65,6 +65,8 @@ class ReplyReader {
   // Returns true once the first piece of the answer (text, reasoning or a tool call's first delta) has come; prefill
   // progress and keep-alive do not count. A body that is no stream counts from its first byte.
   bool feed(std::string_view bytes);
+  // Tokens of the prompt that the server has prefilled or reused, as far as it told ("return_progress"); 0: it did not.
+  std::uint64_t processed_tokens() const;
   // Bytes of text and reasoning so far. A body that is no stream has none before finish().
   std::size_t answer_bytes() const;
   // Call it once. A stream that stopped before its end is an error; the facts have what came until then.

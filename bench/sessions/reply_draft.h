@@ -15,8 +15,9 @@ namespace kvkeep::bench {
 
 struct ReplyDraft {
   ReplyFacts facts;
-  bool answered = false;  // a first piece of the answer came
-  bool ended = false;     // the dialect's end of a stream came
+  bool answered = false;               // a first piece of the answer came
+  bool ended = false;                  // the dialect's end of a stream came
+  std::uint64_t processed_tokens = 0;  // of the prompt, by the last event that says so
   std::string reasoning;
   std::map<std::uint64_t, Json> parts;             // by index: tool calls, content blocks or output items
   std::map<std::uint64_t, std::string> arguments;  // by index: JSON of a tool call, as far as it has come

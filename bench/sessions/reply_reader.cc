@@ -92,6 +92,8 @@ std::size_t ReplyReader::answer_bytes() const {
   return state_->draft.facts.text.size() + state_->draft.reasoning.size();
 }
 
+std::uint64_t ReplyReader::processed_tokens() const { return state_->draft.processed_tokens; }
+
 ReplyFacts ReplyReader::finish() {
   State& state = *state_;
   if (state.form == Form::kEvents) {
@@ -163,6 +165,9 @@ std::string error_text(const Json& body) {
 }
 
 void take_timings(const Json& event, ReplyDraft& draft) {
+  if (const Json* progress = field(event, "prompt_progress")) {
+    draft.processed_tokens = count_field(*progress, "processed").value_or(draft.processed_tokens);
+  }
   const Json* timings = field(event, "timings");
   if (timings == nullptr) return;
   if (const auto computed = count_field(*timings, "prompt_n")) draft.computed_tokens = computed;

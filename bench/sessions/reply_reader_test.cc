@@ -195,6 +195,15 @@ TEST(ReplyReader, UnderstandsResponses) {
   EXPECT_EQ(text_field(facts.message[1], "call_id"), "f1");
 }
 
+TEST(ReplyReader, TellsHowFarThePrefillIs) {
+  ReplyReader reader(Dialect::kOpenAiChat, 200);
+  EXPECT_EQ(reader.processed_tokens(), 0U);
+  EXPECT_FALSE(reader.feed(chunk(R"("choices":[],"prompt_progress":{"total":9,"cache":0,"processed":4})")));
+  EXPECT_EQ(reader.processed_tokens(), 4U);
+  EXPECT_TRUE(reader.feed(chunk(R"("choices":[{"index":0,"delta":{"content":"a"}}])")));
+  EXPECT_EQ(reader.processed_tokens(), 4U);
+}
+
 TEST(ReplyReader, DoesNotGuessWhatTheServerDoesNotSay) {
   const ReplyFacts facts = read(Dialect::kOpenAiCompletion, completion_sample().bytes);
   EXPECT_EQ(facts.prompt_tokens, 4U);

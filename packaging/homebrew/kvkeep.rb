@@ -22,6 +22,7 @@ class Kvkeep < Formula
   depends_on "xxhash"
   depends_on "zstd"
 
+  uses_from_macos "ncurses"
   uses_from_macos "zlib"
 
   def install

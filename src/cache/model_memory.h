@@ -49,6 +49,8 @@ class ModelMemory {
   virtual std::uint32_t cells_total() const = 0;
   // Distinct cells in use: a prefix shared by forks counts once.
   virtual std::uint32_t cells_used() const = 0;
+  // If each sequence has its own, equal part of cells_total(), none slows another, and fork() and save_rows() copy all.
+  virtual bool own_cells() const { return false; }
   // Cells that clear(seq) would free: those no other sequence shares.
   virtual std::uint32_t cells_owned(SeqId seq) const = 0;
   virtual Position length(SeqId seq) const = 0;
@@ -85,8 +87,7 @@ class ModelMemory {
 
   // Makes `to` (empty) share the first `end` positions of `from`. It is complete if end >= complete_from(from).
   virtual Status fork(SeqId from, SeqId to, Position end) = 0;
-  // Keeps [0, end) of the sequence; it is complete if end >= complete_from(seq). Returns false if the memory cannot do
-  // that (the sequence is empty then).
+  // Keeps [0, end); complete if end >= complete_from(seq). Returns false if the sequence had to be emptied instead.
   virtual bool truncate(SeqId seq, Position end) = 0;
   virtual void clear(SeqId seq) = 0;
   virtual bool can_shift() const = 0;  // returns true if rows can move to other positions

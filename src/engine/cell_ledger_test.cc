@@ -22,9 +22,10 @@ constexpr std::uint32_t kSequences = 3;
 
 // Names cells by a counter and never reuses one: sharing is equality of names.
 struct Twin {
-  std::uint32_t total;
+  std::uint32_t total;  // of all sequences together, or of each
   std::map<int, std::vector<int>> sequences;
   int next = 0;
+  bool own_cells = false;
 
   std::set<int> in_use() const {
     std::set<int> all;
@@ -32,12 +33,14 @@ struct Twin {
     return all;
   }
   bool append(int seq, std::size_t count) {
-    if (in_use().size() + count > total) return false;
+    if ((own_cells ? sequences[seq].size() : in_use().size()) + count > total) return false;
     for (std::size_t i = 0; i < count; ++i) sequences[seq].push_back(next++);
     return true;
   }
   void fork(int from, int to, std::size_t end) {
     sequences[to].assign(sequences[from].begin(), sequences[from].begin() + static_cast<std::ptrdiff_t>(end));
+    if (!own_cells) return;
+    for (int& cell : sequences[to]) cell = next++;
   }
   void truncate(int seq, std::size_t end) { sequences[seq].resize(end); }
   void drop(int seq, std::size_t begin, std::size_t end) {
@@ -100,6 +103,8 @@ std::string difference(const CellLedger& ledger, Twin& twin) {
     const auto cells = ledger.cells(SeqId{seq});
     if (ledger.length(SeqId{seq}).value() != expected.size() || cells.size() != expected.size()) return "length";
     if (ledger.owned(SeqId{seq}) != twin.owned(seq)) return "owned";
+    const std::size_t taken = twin.own_cells ? expected.size() : twin.in_use().size();
+    if (ledger.available(SeqId{seq}) + taken != twin.total) return "available to a sequence";
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const auto [entry, fresh] = names.try_emplace(cells[i], expected[i]);
       if (entry->second != expected[i] || (fresh && !named.insert(expected[i]).second)) return "sharing";
@@ -123,6 +128,15 @@ std::vector<Step> all_steps(std::size_t max_count) {
   return steps;
 }
 
+// Each pair of a ledger and its twin: one pool, and a pool for each sequence.
+std::vector<std::pair<CellLedger, Twin>> both_kinds(std::uint32_t cells, std::uint32_t each, std::uint32_t sequences) {
+  std::vector<std::pair<CellLedger, Twin>> kinds;
+  kinds.push_back({CellLedger(cells, sequences), Twin{.total = cells, .sequences = {}}});
+  kinds.push_back({CellLedger::with_own_cells(each, sequences),
+                   Twin{.total = each, .sequences = {}, .next = 0, .own_cells = true}});
+  return kinds;
+}
+
 TEST(CellLedger, AgreesWithTheTwinOnEveryShortHistory) {
   const auto steps = all_steps(3);
   std::function<void(const CellLedger&, const Twin&, int)> explore = [&](const CellLedger& ledger, const Twin& twin,
@@ -136,19 +150,19 @@ TEST(CellLedger, AgreesWithTheTwinOnEveryShortHistory) {
       explore(next, next_twin, depth - 1);
     }
   };
-  explore(CellLedger(kCells, kSequences), Twin{kCells, {}, 0}, 4);
+  for (const auto& [ledger, twin] : both_kinds(kCells, 4, kSequences)) explore(ledger, twin, 4);
 }
 
 TEST(CellLedger, AgreesWithTheTwinOnLongRandomHistories) {
   std::mt19937_64 random(test_seed());
   for (int history = 0; history < 30; ++history) {
-    CellLedger ledger(40, 5);
-    Twin twin{40, {}, 0};
-    for (int i = 0; i < 300; ++i) {
-      const Step step{static_cast<Kind>(random() % 4), static_cast<int>(random() % 5), static_cast<int>(random() % 5),
-                      random() % 16, random() % 8};
-      apply(step, ledger, twin);
-      ASSERT_EQ(difference(ledger, twin), "") << "history " << history << " step " << i;
+    for (auto& [ledger, twin] : both_kinds(40, 20, 5)) {
+      for (int i = 0; i < 300; ++i) {
+        const Step step{static_cast<Kind>(random() % 4), static_cast<int>(random() % 5), static_cast<int>(random() % 5),
+                        random() % 16, random() % 8};
+        apply(step, ledger, twin);
+        ASSERT_EQ(difference(ledger, twin), "") << "history " << history << " step " << i;
+      }
     }
   }
 }
@@ -165,6 +179,18 @@ TEST(CellLedger, AForkedPrefixIsCountedOnce) {
   EXPECT_EQ(ledger.owned(SeqId{1}), 4U);
 }
 
+TEST(CellLedger, AForkInAPoolOfItsOwnIsACopy) {
+  CellLedger ledger = CellLedger::with_own_cells(6, 2);
+  EXPECT_EQ(ledger.total(), 12U);
+  ASSERT_TRUE(ledger.append(SeqId{0}, 6));
+  EXPECT_FALSE(ledger.append(SeqId{0}, 1)) << "the other sequence's cells are not for it";
+  ledger.fork(SeqId{0}, SeqId{1}, Position{4});
+  EXPECT_EQ(ledger.used(), 10U);
+  EXPECT_EQ(ledger.owned(SeqId{0}), 6U);
+  EXPECT_EQ(ledger.available(SeqId{0}), 0U);
+  EXPECT_EQ(ledger.available(SeqId{1}), 2U);
+}
+
 TEST(CellLedger, ARefusedAppendChangesNothing) {
   CellLedger ledger(4, 1);
   ASSERT_TRUE(ledger.append(SeqId{0}, 3));
@@ -176,7 +202,7 @@ TEST(CellLedger, ARefusedAppendChangesNothing) {
 // Checks the comparison: a ledger that forgot a share must differ from the twin.
 TEST(CellLedger, TheComparisonCatchesLostSharing) {
   CellLedger ledger(8, 2);
-  Twin twin{8, {}, 0};
+  Twin twin{.total = 8, .sequences = {}};
   apply({Kind::kAppend, 0, 0, 2}, ledger, twin);
   twin.fork(0, 1, 2);
   ASSERT_TRUE(ledger.append(SeqId{1}, 2));  // copies instead of sharing

@@ -54,12 +54,15 @@ struct LoraAdapter {
 struct Description {
   std::string model_name;  // general.name or the file's stem
   std::string model_path;
-  std::string summary;  // e.g. "llama 26M Q8_0"
-  std::string devices;  // those that compute, for people: "the CPU with 2 threads"
+  std::string summary;        // e.g. "llama 26M Q8_0"
+  std::string devices;        // those that compute, for people: "the CPU with 2 threads"
+  std::string compute_kinds;  // of these devices: rows of other kinds can differ in their last bits
   bool uses_gpu = false;
   MemoryClass memory_class = MemoryClass::kUncached;
   std::string memory_class_reason;   // one line: why this class was chosen
-  std::uint32_t context_tokens = 0;  // cells of the unified memory = longest prompt + reply
+  std::uint32_t context_tokens = 0;  // longest prompt + reply: all cells, or those of one sequence (own_cells)
+  bool own_cells = false;            // cache::ModelMemory::own_cells()
+  std::string no_own_cells = {};     // one line: why not, though they were asked for
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;  // most tokens per decode call
   std::uint32_t vocabulary_size = 0;

@@ -6,8 +6,8 @@
 // A way to begin ends where the sequence is complete: at the end of the part that a resident shares with the prompt, if
 // the resident can be cut there; else at a restorable position. With only rows that is anywhere; where points are
 // needed, only in the runs of PlanView::restorable, up to which memory or cache have the rows. The longest way wins;
-// then the one that takes most from memory, then the one that needs no point, then the source that is disturbed least,
-// then the one used last. A way whose loading takes longer than prefilling what it saves beyond memory is left aside.
+// then the one that takes most from memory (if forks copy: what RAM lacks), the one without a point, the source that is
+// disturbed least, the one used last. A way that takes longer to load than it saves prefill beyond memory is left out.
 
 #include <string_view>
 #include <vector>
@@ -56,7 +56,7 @@ struct Candidate {
   SeqId seq = {};       // kResident
   TokenRange run = {};  // tokens of the prompt it covers; of kRestorable: its first and its last position
   Position reach = {};  // the restorable position that it gives; 0: none
-  bool on_disk = false;
+  CacheTier tier = CacheTier::kRam;
   ByteCount bytes = {};
 };
 std::string_view to_string(Candidate::Verdict verdict);

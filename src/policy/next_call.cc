@@ -20,32 +20,32 @@ std::size_t running_of(const ScheduleView& view, std::uint64_t session) {
 
 // ---- starts ----
 
-bool before_in_queue(const ScheduleView& view, const QueuedRequest& a, const QueuedRequest& b) {
-  const bool a_is_due = a.overtaken >= kMostOvertaken;
-  const bool b_is_due = b.overtaken >= kMostOvertaken;
-  if (a_is_due != b_is_due) return a_is_due;
-  if (a_is_due) return a.number < b.number;
-  const auto rank = [&view](const QueuedRequest& request) {
-    const bool again = request.session != kNoSession && request.session == view.served_last;
-    return std::tuple(request.priority, running_of(view, request.session), again, std::bit_width(request.work),
-                      request.number);
-  };
-  return rank(a) < rank(b);
+// Of two requests in the queue the one with the lower rank goes first.
+using QueueRank = std::tuple<bool, int, std::size_t, std::size_t, bool, int, std::uint64_t>;
+
+QueueRank rank_of(const ScheduleView& view, const QueuedRequest& request) {
+  if (request.overtaken >= kMostOvertaken) return {false, 0, 0, 0, false, 0, request.number};
+  const auto of_key = static_cast<std::size_t>(std::ranges::count(view.admitted, request.key, &ScheduledRequest::key));
+  const std::size_t of_session = running_of(view, request.session);
+  const bool again = request.session != kNoSession && request.session == view.served_last;
+  return {true, request.priority, of_key, of_session, again, std::bit_width(request.work), request.number};
 }
 
 // Where there is a place for each, the first that came starts first: who prefills first is decided later.
 std::optional<std::size_t> first_of_queue(const ScheduleView& view) {
   const auto ready = std::ranges::count(view.queued, false, &QueuedRequest::awaits);
   const bool places_for_all = static_cast<std::size_t>(ready) <= view.most_admitted - view.admitted.size();
-  const auto before = [&](const QueuedRequest& a, const QueuedRequest& b) {
-    return places_for_all ? a.number < b.number : before_in_queue(view, a, b);
-  };
-  const QueuedRequest* first = nullptr;
-  for (const QueuedRequest& request : view.queued) {
-    if (!request.awaits && (first == nullptr || before(request, *first))) first = &request;
+  std::optional<std::size_t> first;
+  QueueRank first_rank;
+  for (std::size_t at = 0; at < view.queued.size(); ++at) {
+    if (view.queued[at].awaits) continue;
+    if (places_for_all) return at;
+    const QueueRank rank = rank_of(view, view.queued[at]);
+    if (first && first_rank <= rank) continue;
+    first = at;
+    first_rank = rank;
   }
-  if (first == nullptr) return std::nullopt;
-  return static_cast<std::size_t>(first - view.queued.data());
+  return first;
 }
 
 // ---- slices ----
@@ -70,6 +70,9 @@ std::size_t slice_tokens(const ScheduleView& view, const ScheduledRequest& reque
   const Position prompt_end = Position{} + request.tokens;
   const std::size_t end = std::min(prompt_end, request.next_cut.value_or(prompt_end)).value();
   const std::size_t left = end - request.held;
+  if (const std::size_t pin = view.limits.pinned_tokens; pin > 0) {
+    return std::min({left, pin - request.held % pin, view.limits.batch_tokens});
+  }
   const std::size_t limit = slice_limit(view, request);
   if (left <= limit) return left;
   const std::size_t tile = view.limits.tile_tokens;

@@ -6,9 +6,9 @@
 //
 // The order (docs/scheduling.md):
 // - Requests that gave their cells back start first, in order of admission, and nobody overtakes one that must wait for
-//   room. Then the queue: the lowest priority, then the session with fewest requests that run, then one that was not
-//   served last, then the least work, within a factor of two, then the first that came. A request that kMostOvertaken
-//   later ones overtook goes before all that came after it, whatever their priority.
+//   room. Then the queue: the lowest priority, then the key with fewest requests that run, then the session with
+//   fewest, then one that was not served last, then the least work, within a factor of two, then the first that came. A
+//   request that kMostOvertaken later ones overtook goes before all that came after it, whatever their priority.
 // - A request that awaits a prefix, which another one is prefilling, does not start, and holds nobody up.
 // - All that decode do so in one call, as many as fit into a batch, in order of admission.
 // - Then one that prefills gets one slice: of those of the lowest priority the one with the least to prefill, where a
@@ -29,6 +29,8 @@ namespace kvkeep::policy {
 
 // Requests of one session share its turns. kNoSession: each such request is a session of its own.
 inline constexpr std::uint64_t kNoSession = 0;
+// Requests of one key share its places. All without a key are alike.
+inline constexpr std::uint64_t kNoKey = 0;
 
 inline constexpr std::uint32_t kMostPassed = 3;
 inline constexpr std::uint32_t kMostOvertaken = 8;
@@ -45,6 +47,7 @@ struct ScheduledRequest {
   bool must_wait = false;  // its plan found no room, and nothing changed since
   bool awaits = false;     // another request is prefilling a prefix of it
   bool ahead = false;      // for a request that may come
+  std::uint64_t key = kNoKey;
   std::uint64_t session = kNoSession;
   int priority = 0;                       // the lowest come first
   std::size_t tokens = 0;                 // of the prompt, and of the reply so far
@@ -57,6 +60,7 @@ struct ScheduledRequest {
 // A request that was not admitted yet.
 struct QueuedRequest {
   std::uint64_t number = 0;  // by arrival
+  std::uint64_t key = kNoKey;
   std::uint64_t session = kNoSession;
   int priority = 0;             // as above
   std::size_t work = 0;         // tokens to prefill, as far as known
@@ -80,6 +84,7 @@ struct CallLimits {
   std::size_t own_slice_tokens = 512;     // of a slice while there is nobody else
   std::size_t ahead_slice_tokens = 512;   // of a slice that is computed ahead: see ahead_slice()
   std::size_t tile_tokens = kSliceTile;
+  std::size_t pinned_tokens = 0;  // > 0: slices end at multiples of it, at cuts and at the prompt's end, and only there
 };
 
 struct ScheduleView {

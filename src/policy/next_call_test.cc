@@ -35,6 +35,10 @@ ScheduledRequest of_session(ScheduledRequest request, std::uint64_t session) {
   request.session = session;
   return request;
 }
+ScheduledRequest of_key(ScheduledRequest request, std::uint64_t key) {
+  request.key = key;
+  return request;
+}
 ScheduledRequest passed(ScheduledRequest request, std::uint32_t slices) {
   request.passed = slices;
   return request;
@@ -115,6 +119,18 @@ TEST(NextStart, GoesByWorkWherePlacesAreScarce) {
   EXPECT_EQ(leaves(queue), "queue 0");
   queue[2].overtaken = kMostOvertaken + 1;
   EXPECT_EQ(leaves(queue), "queue 0") << "the first of those that are due";
+}
+
+// A key with many requests, each of a session of its own, takes no more places than a key with one.
+TEST(NextStart, SharesPlacesBetweenKeys) {
+  auto queue = queue_of({100, 100, 9'000});
+  queue[0].key = queue[1].key = 7;
+  queue[2].key = 8;
+  EXPECT_EQ(leaves(queue), "queue 0");
+  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 2");
+  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7), of_key(decoding(), 8)}), "queue 0");
+  queue[1].priority = -1;
+  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 1") << "the priority decides first";
 }
 
 TEST(NextStart, ServesSessionsInTurn) {
@@ -278,6 +294,7 @@ struct ScheduleTwin {
       std::erase_if(ready, [&](std::size_t at) { return value(view.queued[at]) != least; });
     };
     keep_least([](const QueuedRequest& request) { return static_cast<std::size_t>(request.priority + 10); });
+    keep_least([&](const QueuedRequest& request) { return running_of_key(request.key); });
     keep_least([&](const QueuedRequest& request) { return others_of(request.session); });
     keep_least([&](const QueuedRequest& request) {
       return request.session == view.served_last && request.session != kNoSession ? 1U : 0U;
@@ -294,6 +311,11 @@ struct ScheduleTwin {
     for (const ScheduledRequest& request : view.admitted) {
       if (session != kNoSession && request.session == session) ++count;
     }
+    return count;
+  }
+  std::size_t running_of_key(std::uint64_t key) const {
+    std::size_t count = 0;
+    for (const ScheduledRequest& request : view.admitted) count += request.key == key ? 1 : 0;
     return count;
   }
   std::vector<std::size_t> decode() const {
@@ -370,6 +392,7 @@ void for_each_view(const std::function<void(const ScheduleView&)>& see) {
                                             passed(cut_at(8, 10), kMostPassed + 1),
                                             ahead,
                                             of_session(decoding(), 7),
+                                            of_key(decoding(), 9),
                                             answered()};
   const std::vector<std::vector<IdleSequence>> idles{
       {}, {{SeqId{3}, 7}}, {{SeqId{3}, 7}, {SeqId{4}, 7}}, {{SeqId{3}, 7}, {SeqId{4}, 6}}};
@@ -382,6 +405,8 @@ void for_each_view(const std::function<void(const ScheduleView&)>& see) {
   queues.push_back(queues[3]);
   queues[6][1].priority = 2;
   queues[6][2].priority = -3;
+  queues.push_back(queues[3]);
+  for (const std::size_t i : {0U, 1U, 3U}) queues[7][i].key = 9;
   const CallLimits limits{
       .batch_tokens = 16, .shared_slice_tokens = 8, .own_slice_tokens = 12, .ahead_slice_tokens = 4, .tile_tokens = 3};
   ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = 3, .limits = limits};
@@ -509,7 +534,13 @@ TEST(NextCallMutants, AreCaught) {
     for (ScheduledRequest& request : view.admitted) request.session = kNoSession;
     view.served_last = kNoSession;
   };
-  std::vector<std::pair<std::string, Order>> mutants(11);
+  std::vector<std::pair<std::string, Order>> mutants(12);
+  mutants[11].first = "forgets keys";
+  mutants[11].second.start = [&](const ScheduleView& view) {
+    return next_start(with(view, [](ScheduleView& changed) {
+      for (ScheduledRequest& request : changed.admitted) request.key = kNoKey;
+    }));
+  };
   mutants[10].first = "forgets priorities";
   mutants[10].second.slice = [&](const ScheduleView& view) {
     return next_slice(with(view, [](ScheduleView& changed) {

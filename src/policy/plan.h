@@ -40,7 +40,7 @@ struct Resident {
 // One step of the cached path, ascending from 0 without gap.
 struct CachedStep {
   TokenRange range;
-  bool on_disk = false;  // must be read first
+  CacheTier tier = CacheTier::kRam;  // in others it must be read first
   ByteCount bytes;
 };
 
@@ -49,7 +49,7 @@ struct CachedStep {
 struct Restorable {
   Position first;
   Position last;
-  bool on_disk = false;
+  CacheTier tier = CacheTier::kRam;
   ByteCount bytes;
   bool operator==(const Restorable&) const = default;
 };
@@ -62,14 +62,14 @@ struct PlanView {
   bool sequence_free = false;  // a sequence that is neither idle nor running exists
   std::size_t reply_room = 0;  // cells wanted beyond the prompt
   std::uint32_t cells_total = 0;
-  // Cells that captured idle residents may keep next to this request. Every cell in use slows attention for everybody
-  // (16k foreign cells: a quarter of the decode rate at 1k own), while rows come back from RAM at memory speed.
+  // Cells that captured idle residents may keep: all cells in use slow attention (16k of others: by a quarter at 1k).
   std::size_t idle_cells = SIZE_MAX;
   RestoreMode restore = RestoreMode::kAuto;
   Rates rates;
   // Models that need more than rows: the restorable positions of the cache, ascending.
   bool needs_points = false;
   std::vector<Restorable> restorable = {};
+  bool forks_copy = false;  // each sequence has cells of its own
 };
 
 struct Plan {

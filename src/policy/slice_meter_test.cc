@@ -86,5 +86,30 @@ TEST(SliceMeter, OwnSlicesAreLongerOnlyWhereThatIsFaster) {
   EXPECT_EQ(own_slice(100), 1'024U) << "where each call reads all weights for long";
 }
 
+// From every position, a series of slices ends at each multiple on its way, at its cuts and at the prompt's end.
+TEST(NextSlice, PinnedSlicesEndAtMultiplesAndCuts) {
+  for (std::size_t pin = 1; pin <= 9; ++pin) {
+    for (std::size_t begin = 0; begin < 30; ++begin) {
+      for (std::uint32_t cut = 0; cut < 40; ++cut) {
+        std::vector<std::size_t> expected;
+        for (std::size_t at = begin + 1; at <= 31; ++at) {
+          if (at % pin == 0 || at == cut || at == 31) expected.push_back(at);
+        }
+        ScheduleView view;
+        view.limits = {.batch_tokens = 12, .shared_slice_tokens = 2, .own_slice_tokens = 5, .ahead_slice_tokens = 1};
+        view.limits.pinned_tokens = pin;
+        view.admitted.push_back({.phase = ScheduledRequest::Phase::kPrefill, .ahead = begin % 2 == 1, .tokens = 31});
+        std::vector<std::size_t> ends;
+        for (std::size_t held = begin; held < 31; held = ends.back()) {
+          view.admitted[0].held = held;
+          view.admitted[0].next_cut = cut > held ? std::optional(Position{cut}) : std::nullopt;
+          ends.push_back(held + next_slice(view)->tokens);
+        }
+        ASSERT_EQ(ends, expected) << "pin " << pin << " from " << begin << " cut " << cut;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep::policy

@@ -91,27 +91,31 @@ class RecordedRun {
     }
   }
 
-  Status restore(SeqId seq, std::size_t end) const {
-    TRY(restore_rows(seq, end));
-    return restore_last_leaf(seq);
+  Status restore(SeqId seq, std::size_t end) const { return restore_into(engine_, seq, end); }
+  // Restores into the memory of any engine on the same model.
+  Status restore_into(LlamaEngine& engine, SeqId seq, std::size_t end) const {
+    TRY(engine.memory().restore_rows(seq, rows(token_range(engine.memory().length(seq).value(), end))));
+    return restore_last_leaf(engine, seq);
   }
   Status restore_rows(SeqId seq, std::size_t end) const {
     return engine_.memory().restore_rows(seq, rows(token_range(engine_.memory().length(seq).value(), end)));
   }
   // Restores a point or window, after all rows, for the position at which the sequence ends.
-  Status restore_last_leaf(SeqId seq) const {
-    const cache::StateShape shape = engine_.memory().shape();
-    const std::size_t end = engine_.memory().length(seq).value();
-    if (shape.points) return engine_.memory().restore_point(seq, std::vector<cache::RowPiece>{point(end)});
-    if (shape.window_tokens == 0) return {};
-    const std::size_t window = std::min<std::size_t>(shape.window_tokens, end);
-    return engine_.memory().restore_point(seq, pieces(windows_, token_range(end - window, end)));
-  }
+  Status restore_last_leaf(SeqId seq) const { return restore_last_leaf(engine_, seq); }
   cache::RowPiece point(std::size_t at) const { return {token_range(at, at), token_range(at, at), points_.at(at)}; }
   std::vector<cache::RowPiece> rows(TokenRange wanted) const { return pieces(rows_, wanted); }
   std::vector<cache::RowPiece> windows(TokenRange wanted) const { return pieces(windows_, wanted); }
 
  private:
+  Status restore_last_leaf(LlamaEngine& engine, SeqId seq) const {
+    const cache::StateShape shape = engine.memory().shape();
+    const std::size_t end = engine.memory().length(seq).value();
+    if (shape.points) return engine.memory().restore_point(seq, std::vector<cache::RowPiece>{point(end)});
+    if (shape.window_tokens == 0) return {};
+    const std::size_t window = std::min<std::size_t>(shape.window_tokens, end);
+    return engine.memory().restore_point(seq, pieces(windows_, token_range(end - window, end)));
+  }
+
   struct Run {
     TokenRange range;
     std::vector<std::byte> bytes;

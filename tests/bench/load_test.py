@@ -9,8 +9,8 @@ import unittest
 from bench_case import PROGRAM, BenchCase
 
 # Figures of each scenario, for one server.
-FIGURES = {"short": 4, "gap": 4, "one": 1, "streams": 1, "long-streams": 1, "shared-streams": 1, "herd": 1, "agents": 2,
-           "clients": 7}
+FIGURES = {"short": 4, "gap": 6, "one": 1, "streams": 1, "long-streams": 1, "shared-streams": 1, "herd": 1, "agents": 2,
+           "clients": 7, "held": 3, "full": 4}
 
 
 class LoadTest(BenchCase):
@@ -26,7 +26,7 @@ class LoadTest(BenchCase):
         self.assertEqual(len(report["parts"]), sum(FIGURES.values()))
         self.assertEqual([run["workload"] for run in report["runs"]], ["load-herd"])
         judged = [part for part in report["parts"] if part["goal"]]
-        self.assertEqual(len(judged), 4, "three counts of the clients, and the agents' prefilled tokens")
+        self.assertEqual(len(judged), 7, "six counts of the clients, and the agents' prefilled tokens")
         self.assertTrue(all(part["holds"] for part in judged), judged)
 
     def test_a_peer_takes_turns(self):

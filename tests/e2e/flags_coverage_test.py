@@ -7,6 +7,7 @@ import cache_salt_test  # noqa: F401
 import chat_flags_test  # noqa: F401
 import context_shift_test  # noqa: F401
 import embeddings_test  # noqa: F401
+import explain_test  # noqa: F401
 import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401
 import monitoring_test  # noqa: F401
@@ -16,6 +17,7 @@ import rpc_test  # noqa: F401
 import sampled_turns_test  # noqa: F401
 import samplers_test  # noqa: F401
 import scheduling_test  # noqa: F401
+import sharing_test  # noqa: F401
 import threads_test  # noqa: F401
 import trace_test  # noqa: F401
 from flag_case import covered, documented_flags

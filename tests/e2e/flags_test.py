@@ -2,6 +2,7 @@
 that need many starts are in flags_slow_test.py; flags_coverage_test.py compares both with the page.
 """
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -137,6 +138,35 @@ class Context(FlagCase):
                 server = self.server("--override-kv", "llama.context_length=int:512", *flags)
                 self.assertEqual("768 tokens is larger than the 512" in server.log(), warned, server.log())
 
+    @covers("--kv-unified")
+    def test_kv_unified(self):
+        log = self.server("-c", 2048, "-np", 2, "-kvu").log()
+        self.assertIn("share one pool of 2048 cells", log)
+        server = self.server("-c", 2048, "-np", 2, "-no-kvu")
+        self.assertIn("each of 2 running requests has 1024 cells of its own, of a context of 2048", server.log())
+        self.assertEqual(server.get("/props")["default_generation_settings"]["n_ctx"], 1024)
+        self.assertEqual([slot["n_ctx"] for slot in server.get("/slots")], [1024, 1024])
+        error = self.assert_refused(400, server.post, COMPLETION, {"prompt": words(1100)})
+        self.assertEqual(error["n_ctx"], 1024)
+        prompts = [words(900, 1), words(900, 2)]
+        bodies = [{"prompt": prompt, "max_tokens": 100, "temperature": 0} for prompt in prompts]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            together = list(pool.map(lambda body: server.post(COMPLETION, body), bodies))
+        self.assertEqual([reply["usage"]["completion_tokens"] for reply in together], [100, 100])
+        again = server.post(COMPLETION, {**bodies[0], "prompt": prompts[0] + " and more"})
+        self.assertGreater(timings(again)["cache_n"], 800)
+        self.assertEqual(self.params("-no-kvu")["kv_unified"], ["0"])
+
+    @covers("--repeatable")
+    def test_repeatable(self):
+        """That text is repeatable is tested in repeatable_test.py; here, where slices end."""
+        server = self.server("--repeatable", "-ub", 64, "-v")
+        server.post(COMPLETION, {"prompt": server.tokenize(words(300))[:150], "max_tokens": 1})
+        longer = server.post(COMPLETION, {"prompt": server.tokenize(words(300))[:230], "max_tokens": 1})
+        self.assertEqual(timings(longer)["prompt_n"], 80)
+        self.assertEqual(self.params("--repeatable")["kv_unified"], ["0"])
+        self.assertIn("repeatable=slices of 64", server.log())
+
     @covers("--predict")
     def test_predict(self):
         server = self.server("-n", 5)
@@ -216,11 +246,11 @@ class Context(FlagCase):
             self.assertEqual(run.returncode, 1, flags)
             self.assertIn(flags[1], run.stderr)
 
-    @covers("-cb", "-kvu", "--cache-idle-slots", "-dt", "--offline", "--no-models-autoload", "--no-mmproj",
+    @covers("-cb", "--cache-idle-slots", "-dt", "--offline", "--no-models-autoload", "--no-mmproj",
             "--prefill-assistant", "--special", "--escape", "--no-cors-credentials", "--no-webui-mcp-proxy", "--no-agent",
             "--perf", "--no-log-jsonl")
     def test_flags_that_ask_for_what_is_so_anyway_change_nothing(self):
-        flags = ("-cb", "-kvu", "--cache-idle-slots", "-dt", 0.1, "--offline",
+        flags = ("-cb", "--cache-idle-slots", "-dt", 0.1, "--offline",
                  "--no-models-autoload", "--no-mmproj", "--prefill-assistant", "-sp", "-e",
                  "--no-cors-credentials", "--no-webui-mcp-proxy", "--no-agent", "--perf", "--no-log-jsonl")
         plain, given = self.params(), self.params(*flags)
@@ -538,7 +568,20 @@ class Server(FlagCase):
         self.assertIn("--path: /health is not served", server.log())
         self.assertIn("--path: '*' is not served", server.log())
         self.assertIn("programs talk to it", self.server("--path", directory, "--no-webui").get("/"))
-        self.assertIn("programs talk to it", self.server().get("/"))
+
+    @covers("--webui", "--no-webui")
+    def test_the_program_has_a_page(self):
+        self.assertIn("<title>kvkeep</title>", self.server("--webui").get("/"))
+        without_index = fresh_directory()
+        with open(os.path.join(without_index, "notes.txt"), "w") as file:
+            file.write("hello")
+        server = self.server("--path", without_index)
+        self.assertIn("<title>kvkeep</title>", server.get("/"))
+        self.assertEqual(server.get("/notes.txt"), "hello")
+        server = self.server("--no-ui")
+        self.assertIn("programs talk to it", server.get("/"))
+        self.assert_refused(404, server.get, "/web/page.js")
+        self.assertIn("programs talk to it", self.server(environment={"LLAMA_ARG_UI": "off"}).get("/"))
 
     def test_a_folder_that_cannot_be_served_is_told_at_once(self):
         large = fresh_directory()

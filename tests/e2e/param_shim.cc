@@ -43,6 +43,7 @@ void write_model(std::FILE* file, const llama_model_params& params) {
 
 void write_context(std::FILE* file, const llama_context_params& params) {
   std::fprintf(file, "n_ctx=%u\nn_batch=%u\nn_ubatch=%u\n", params.n_ctx, params.n_batch, params.n_ubatch);
+  std::fprintf(file, "kv_unified=%d\n", params.kv_unified);
   std::fprintf(file, "n_threads=%d\nn_threads_batch=%d\n", params.n_threads, params.n_threads_batch);
   std::fprintf(file, "flash_attention=%d\nkv_offload=%d\nswa_full=%d\nop_offload=%d\n", int(params.flash_attn_type),
                params.offload_kqv, params.swa_full, params.op_offload);

@@ -1,5 +1,8 @@
 """Requests next to each other: which comes first, how long slices of prefill are, and that no text depends on it."""
 
+import contextlib
+import json
+import re
 import signal
 import threading
 import time
@@ -94,6 +97,96 @@ class Scheduling(FlagCase):
         self.assertEqual(server.post(COMPLETION, body)["usage"]["completion_tokens"], 2)
 
 
+class Deadlines(FlagCase):
+    def test_a_request_that_waits_too_long_is_refused(self):
+        server = self.server("-c", CONTEXT, "-np", 1, "--metrics")
+        stream = self.endless(server)
+        body = {"prompt": words(30, 1), "max_tokens": 4, "t_max_total_ms": 300}
+        self.assert_refused(503, server.post, COMPLETION, body, contains="t_max_total_ms")
+        message = {"model": "any", "max_tokens": 2, "t_max_total_ms": 300, "messages": [{"role": "user", "content": "Hello"}]}
+        with self.assertRaises(HttpError) as caught:
+            server.post("/v1/messages", message)
+        self.assertEqual(caught.exception.status, 529)
+        self.assertEqual(metrics(server)[0]["llamacpp:requests_deferred"], 0)
+        next(stream)  # the other one was not disturbed
+        stream.close()
+        self.assertEqual(server.post(COMPLETION, {**body, "t_max_total_ms": 60_000})["usage"]["completion_tokens"], 4)
+
+    def test_a_reply_ends_with_what_it_has(self):
+        server = self.server("-c", 2 * CONTEXT, "-np", 1)
+        reply = server.post("/completion", {"prompt": words(30, 1), "n_predict": 2 * CONTEXT - 100, "ignore_eos": True,
+                                            "t_max_total_ms": 500})
+        self.assertEqual(reply["stop_type"], "limit")
+        self.assertIn(reply["tokens_predicted"], range(1, 2 * CONTEXT - 100))
+
+    endless = Scheduling.endless
+
+
+class Keys(FlagCase):
+    @covers("--key-limit")
+    def test_a_key_has_a_limit_of_its_own(self):
+        server = self.server("-c", CONTEXT, "-np", 1, "--api-key", "first,second", "--key-limit", 2, "--metrics")
+        body = json.dumps({"prompt": words(30, 1), "max_tokens": 2})
+
+        def ask(key):
+            connection = self.enterContext(contextlib.closing(server.connection()))
+            connection.request("POST", COMPLETION, body, {"Authorization": f"Bearer {key}"})
+            return connection
+
+        endless = json.dumps({"prompt": words(20, 2), "max_tokens": CONTEXT // 2, "ignore_eos": True, "stream": True})
+        runs = self.enterContext(contextlib.closing(server.connection()))
+        runs.request("POST", COMPLETION, endless, {"Authorization": "Bearer first"})
+        runs.getresponse().readline()
+        waits = ask("first")
+        deferred = lambda: self.metrics_of(server, "second")["llamacpp:requests_deferred"]  # noqa: E731
+        wait_until(lambda: deferred() == 1, "it waits")
+        refused = ask("first").getresponse()
+        self.assertEqual((refused.status, refused.headers["Retry-After"]), (503, "1"))
+        self.assertIn("API key", refused.read().decode())
+        other = ask("second")
+        wait_until(lambda: deferred() == 2, "the other key's request waits")
+        runs.close()
+        for connection in (waits, other):
+            self.assertEqual(connection.getresponse().status, 200)
+        self.assert_program_refuses("--key-limit", 2, contains="--api-key")
+
+    @staticmethod
+    def metrics_of(server, key):
+        text = server.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})
+        return {name: float(value) for name, value in re.findall(r"^([a-z_:]+) (\S+)$", text, re.MULTILINE)}
+
+
+class Waits(FlagCase):
+    def test_the_time_that_a_request_waits_is_counted_by_cause(self):
+        server = self.server("-c", 2 * CONTEXT, "-np", 2, "--metrics", "--prefill-slice-ms", 1, "--verbosity", 4)
+        giant = {"prompt": words(4000, 1), "n_predict": 1}
+        shares = {"prompt": words(3900, 1) + " and more", "n_predict": 1}
+        threads = [threading.Thread(target=server.post, args=("/completion", giant))]
+        threads[0].start()
+        wait_until(lambda: server.get("/slots")[0]["is_processing"], "the giant runs")
+        threads.append(threading.Thread(target=server.post, args=("/completion", shares)))
+        threads[1].start()
+        wait_until(lambda: metrics(server)[0]["llamacpp:requests_deferred"] == 1, "one waits for its prefix")
+        threads.append(threading.Thread(target=server.post, args=("/completion", {"prompt": words(600, 2), "n_predict": 1})))
+        threads[2].start()
+        seen = {}
+        wait_until(lambda: seen.update({slot.get("state"): slot for slot in server.get("/slots")}) or "prefilling" in seen,
+                   "a prefill is seen")
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(seen["prefilling"]["waited_ms"]), {"place", "prefix", "cells", "disk", "turn"})
+        wait_until(lambda: metrics(server)[0]["llamacpp:requests_processing"] == 0, "all have ended")
+        values, _ = metrics(server)
+        waited = {cause: values[f'kvkeep_wait_seconds_total{{cause="{cause}"}}'] for cause in seen["prefilling"]["waited_ms"]}
+        self.assertGreater(waited["prefix"], 0)
+        self.assertGreater(waited["turn"], 0)
+        self.assertEqual(waited["disk"], 0)
+        self.assertGreater(values["kvkeep_cells_used"], 4000)
+        self.assertEqual(values["kvkeep_cells"], 2 * CONTEXT)
+        wait_until(lambda: metrics(server)[0]["kvkeep_cells_shared"] > 3000, "both prompts stay in the model's memory")
+        self.assertRegex(server.log(), r"waited=\((place [0-9.]+s, )?prefix [0-9.]+s")
+
+
 class Shutdown(FlagCase):
     BODY = {"prompt": words(30, 1), "n_predict": 200, "ignore_eos": True, "stream": True}
 
@@ -105,6 +198,9 @@ class Shutdown(FlagCase):
         server.process.send_signal(signal.SIGTERM)
         wait_until(lambda: "may go on for 30 s" in server.log(), "it shuts down")
         self.assert_refused(503, server.post, "/completion", {"prompt": "x", "n_predict": 1}, contains="shutting down")
+        for path in ("/health", "/v1/health"):  # balancers send requests elsewhere
+            error = self.assert_refused(503, server.get, path, contains="shutting down")
+            self.assertEqual(error["type"], "unavailable_error")
         events = [event for _, event in stream if event != "[DONE]"]
         self.assertEqual(events[-1]["tokens_predicted"], 200)
         self.assertEqual(server.process.wait(20), 0)

@@ -10,10 +10,13 @@ MAY_INCLUDE = {
     'os': {'base'},
     'text': {'base'},
     'format': {'base'},
+    'explain': {'base', 'text'},
     'index': {'base', 'format'},
     'policy': {'base'},
     'store': {'base', 'format', 'os'},
-    'cache': {'base', 'format', 'index', 'os', 'policy', 'store'},
+    'share': {'base', 'format', 'os', 'policy', 'store'},
+    'share/engines': {'base', 'os', 'share'},
+    'cache': {'base', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'chat/jinja': {'base'},
     'chat': {'base', 'chat/jinja'},
     'chat/replay': {'base', 'chat'},
@@ -24,17 +27,20 @@ MAY_INCLUDE = {
     'engine/fake': {'base', 'engine'},
     'engine/llama': {'base', 'cache', 'engine', 'engine/gguf', 'format', 'os'},
     'server/api': {'base', 'chat', 'chat/grammar', 'chat/tools', 'engine'},
-    'server/run': {'base', 'cache', 'engine', 'format', 'index', 'os', 'policy', 'store'},
+    'server/run': {'base', 'cache', 'engine', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'server/http': {'base', 'os'},
-    'server/trace': {'base', 'chat', 'os', 'server/api', 'server/run'},
+    'server/web': {'server/http'},
+    'server/trace': {'base', 'cache', 'chat', 'explain', 'format', 'os', 'server/api', 'server/run', 'store'},
     'server/routes': {'base', 'cache', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
-                      'server/http', 'server/run', 'server/trace', 'store'},
+                      'server/http', 'server/run', 'server/trace', 'share', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},
     'inspect/print': {'base', 'inspect', 'text'},
+    'top': {'base', 'text'},
+    'top/screen': {'base', 'top'},
     'model_maker': {'base'},
     'bench/count_shim': set(),
     'bench/report': {'base', 'text'},
-    'bench/sessions': {'base'},
+    'bench/sessions': {'base', 'explain'},
     'bench/workloads': {'base', 'text'},
     'bench/run': {'base', 'bench/report', 'bench/sessions', 'bench/workloads', 'format', 'os', 'server/http'},
     'bench/parts': {'base', 'bench/report', 'cache', 'engine/llama', 'format', 'index', 'os'},
@@ -51,7 +57,7 @@ def folder_of(room):
 FOR_ALL_TESTS = {'model_maker'}
 # Preloaded into processes of others, so that nothing of ours is there to call the system for it.
 IN_OTHER_PROCESSES = ('bench/count_shim/',)
-PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
+PURE_ROOMS = ('explain', 'format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'top', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 
 # (name, pattern over an included header, folders where it is welcome): libraries have one room each.
@@ -60,7 +66,11 @@ HEADER_HOMES = [
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/', 'model_maker/')),
     ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
+    ('ncurses', re.compile(r'^n?curses(w?/\w+)?\.h$'), ('src/top/screen/',)),
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),
+    ('OpenSSL', re.compile(r'^openssl/'), ('src/share/cipher.cc', 'src/share/engines/valkey_connection.cc')),
+    ('hiredis', re.compile(r'^hiredis/'), ('src/share/engines/valkey_connection.cc',)),
+    ('libcurl', re.compile(r'^curl/'), ('src/share/engines/s3_client.cc',)),
     ('utf8proc', re.compile(r'^utf8proc\.h$'), ('src/base/unicode.cc',)),
     # The HTTP room's own sockets are the named exception to "system calls only in os".
     ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),

@@ -25,7 +25,8 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.summary = "fake engine";
   description.memory_class = options.memory_class;
   description.memory_class_reason = "chosen by options";
-  description.context_tokens = options.cells;
+  description.own_cells = options.own_cells;
+  description.context_tokens = options.own_cells ? options.cells / options.sequences : options.cells;
   description.context_train_tokens = options.cells;
   description.batch_tokens = options.batch_tokens;
   description.vocabulary_size = options.vocabulary_size;
@@ -89,11 +90,19 @@ DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
     leave_rubbish(batch);
     return fail ? DecodeStatus::kFailed : DecodeStatus::kAborted;
   }
-  if (faults_.fires(&FakeFaults::no_cells_decode) || batch.size() > memory_.cells_available())
-    return DecodeStatus::kNoCells;
+  if (faults_.fires(&FakeFaults::no_cells_decode) || !cells_suffice(batch)) return DecodeStatus::kNoCells;
   append_tokens(batch);
   tokens_decoded_ += batch.size();
   return DecodeStatus::kOk;
+}
+
+bool FakeEngine::cells_suffice(std::span<const BatchToken> batch) const {
+  if (batch.empty()) return true;
+  if (!options_.own_cells) return batch.size() <= memory_.cells_available(batch.front().seq);
+  return std::ranges::all_of(batch, [&](const BatchToken& entry) {
+    const auto wanted = std::ranges::count(batch, entry.seq, &BatchToken::seq);
+    return static_cast<std::size_t>(wanted) <= memory_.cells_available(entry.seq);
+  });
 }
 
 void FakeEngine::append_tokens(std::span<const BatchToken> batch) {
@@ -107,7 +116,9 @@ void FakeEngine::append_tokens(std::span<const BatchToken> batch) {
 // batch can be relied upon, whatever its length says.
 void FakeEngine::leave_rubbish(std::span<const BatchToken> batch) {
   for (const BatchToken& entry : batch) memory_.spoil(entry.seq);
-  append_tokens(batch.first(std::min<std::size_t>((batch.size() + 1) / 2, memory_.cells_available())));
+  std::size_t count = (batch.size() + 1) / 2;
+  while (count > 0 && !cells_suffice(batch.first(count))) --count;
+  append_tokens(batch.first(count));
   logits_.clear();
 }
 

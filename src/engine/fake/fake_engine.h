@@ -60,6 +60,7 @@ class FakeEngine final : public Engine {
 
  private:
   bool check_batch(std::span<const BatchToken> batch) const;
+  bool cells_suffice(std::span<const BatchToken> batch) const;
   void leave_rubbish(std::span<const BatchToken> batch);
   void append_tokens(std::span<const BatchToken> batch);
   TokenId choose(std::uint64_t state, const Sampler& sampler) const;

@@ -36,13 +36,18 @@ StateOptions state_options_of(const FakeOptions& options) {
           options.window_tokens, options.window_slack, options.state_bytes};
 }
 
+CellLedger ledger_of(const FakeOptions& options) {
+  if (!options.own_cells) return {options.cells, options.sequences};
+  return CellLedger::with_own_cells(options.cells / options.sequences, options.sequences);
+}
+
 }  // namespace
 
 FakeMemory::FakeMemory(const FakeOptions& options, FaultCountdown& faults)
     : options_(options),
       state_options_(state_options_of(options)),
       faults_(faults),
-      ledger_(options.cells, options.sequences),
+      ledger_(ledger_of(options)),
       rows_(std::size_t{options.cells} * options.row_bytes),
       sequences_(options.sequences, SequenceState(state_options_)) {
   KVKEEP_ASSERT(options_.row_bytes >= 8 && options_.state_bytes >= 8, "rows and states are long enough to differ");
@@ -198,6 +203,9 @@ Status FakeMemory::fork(SeqId from, SeqId to, Position end) {
   if (faults_.fires(&FakeFaults::fail_fork)) return no_space("fork failed on demand");
   ++counters_.forks;
   ledger_.fork(from, to, end);
+  for (std::size_t i = 0; options_.own_cells && i < end.value(); ++i) {
+    std::ranges::copy(row_of(ledger_.cells(from)[i]), row_of(ledger_.cells(to)[i]).begin());
+  }
   state_of(to) = state_of(from).cut(end.value());
   return {};
 }

@@ -20,6 +20,7 @@ namespace kvkeep::engine::fake {
 
 struct FakeOptions {
   std::uint32_t cells = 4096;
+  bool own_cells = false;  // each sequence has cells / sequences of its own
   std::uint32_t sequences = 4;
   std::uint32_t batch_tokens = 512;
   std::uint32_t vocabulary_size = 1000;
@@ -84,6 +85,7 @@ class FakeMemory final : public cache::ModelMemory {
   std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
   std::uint32_t cells_total() const override { return ledger_.total(); }
   std::uint32_t cells_used() const override { return ledger_.used(); }
+  bool own_cells() const override { return options_.own_cells; }
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
   cache::StateShape shape() const override;
@@ -104,7 +106,7 @@ class FakeMemory final : public cache::ModelMemory {
   Status shift(SeqId seq, TokenRange dropped) override;
 
   // For the engine's decode.
-  std::uint32_t cells_available() const { return ledger_.available(); }
+  std::uint32_t cells_available(SeqId seq) const { return ledger_.available(seq); }
   // Computes the token's row at the sequence's end. Returns the value to sample from. Precondition: a cell is free.
   std::uint64_t append(SeqId seq, TokenId token);
   // A decode failed: the sequence's state is wrong until it is cleared.

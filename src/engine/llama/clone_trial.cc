@@ -13,6 +13,7 @@
 #include "engine/llama/model_params.h"
 #include "engine/llama/sequence_memory.h"
 #include "engine/llama/state_parts.h"
+#include "engine/llama/stream_memory.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -32,6 +33,8 @@ class TrialContext {
   // Without a `finding`: by what the state's bytes look like.
   static Result<TrialContext> make(llama_model& model, const ModelOptions& options,
                                    std::optional<ClassFinding> finding);
+  // With cells of its own for each sequence. `like` has the parts of the state.
+  static Result<TrialContext> with_own_cells(llama_model& model, ModelOptions options, const TrialContext& like);
 
   SequenceMemory& memory() { return *memory_; }
   const ClassFinding& finding() const { return finding_; }
@@ -76,6 +79,20 @@ Result<TrialContext> TrialContext::make(llama_model& model, const ModelOptions& 
   TRY_ASSIGN(made.parts_, learn_state_parts(*made.context_, {1, 2, 3}));
   made.finding_ = finding.value_or(ClassFinding{.memory_class = made.parts_.looks_like});
   made.memory_ = make_memory(*made.context_, kConversations, made.parts_, made.finding_);
+  return made;
+}
+
+Result<TrialContext> TrialContext::with_own_cells(llama_model& model, ModelOptions options, const TrialContext& like) {
+  options.own_cells = true;
+  options.n_ctx = kConversations * *options.n_ctx;
+  TRY_ASSIGN(llama_context_params params, make_context_params(options, kConversations));
+  const std::uint64_t mark = log_mark();
+  TrialContext made;
+  made.context_.reset(llama_init_from_model(&model, params));
+  if (!made.context_) return unsupported("no context: " + log_reason_since(mark));
+  made.parts_ = like.parts_;
+  made.finding_ = like.finding_;
+  made.memory_ = make_memory(*made.context_, kConversations, made.parts_, made.finding_, /*own_cells=*/true);
   return made;
 }
 
@@ -145,12 +162,16 @@ Result<Bytes> TrialContext::as_of_first(ByteSpan point) {
 constexpr std::string_view kCloned = "cloned";
 constexpr std::string_view kCellsPerSequence = "cells per sequence";
 constexpr std::string_view kCopiesWhole = "copies whole sequences";
+constexpr std::string_view kOwnCells = "own cells";
 constexpr std::array kClasses{MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
                               MemoryClass::kRecurrent, MemoryClass::kOpaque};
 
 Status try_parts(llama_model& clone, const ModelOptions& options, const TrialReport& report) {
   TRY_ASSIGN(const ClassFinding found, run_class_trial(clone, options, std::nullopt));
   report(to_string(found.memory_class));
+  if (!options.own_cells) return {};
+  TRY(try_own_cells(clone, options));
+  report(kOwnCells);
   return {};
 }
 
@@ -402,6 +423,7 @@ Status try_complete_cut(TrialContext& source, TrialContext& mirror, const Saved&
 }
 
 void set_sizes(ModelOptions& options, std::uint32_t cells) {
+  options.own_cells = false;
   options.n_ctx = cells;
   options.n_batch = TrialContext::kBatch;
   options.n_ubatch = TrialContext::kUbatch;
@@ -412,17 +434,23 @@ void set_sizes(ModelOptions& options, std::uint32_t cells) {
 
 std::vector<std::string> trial_arguments(const ModelOptions& options, CloneShape shape, TrialKind kind) {
   const char* flash = options.flash_attention == false ? "off" : "auto";
-  return {options.path, std::string(to_string(options.type_k)), std::string(to_string(options.type_v)),
-          flash,        std::string(to_string(shape)),          kind == TrialKind::kParts ? "parts" : "whole"};
+  return {options.path,
+          std::string(to_string(options.type_k)),
+          std::string(to_string(options.type_v)),
+          flash,
+          std::string(to_string(shape)),
+          kind == TrialKind::kParts ? "parts" : "whole",
+          options.own_cells ? "own" : "pool"};
 }
 
 Status run_clone_trial(const std::vector<std::string>& arguments, const TrialReport& report) {
-  if (arguments.size() != 6) return invalid("a class test takes six arguments");
+  if (arguments.size() != 7) return invalid("a class test takes seven arguments");
   start_library();
   ModelOptions options;
   TRY_ASSIGN(options.type_k, kv_type_named(arguments[1]));
   TRY_ASSIGN(options.type_v, kv_type_named(arguments[2]));
   if (arguments[3] == "off") options.flash_attention = false;
+  options.own_cells = arguments[6] == "own";
   const CloneShape shape = arguments[4] == to_string(CloneShape::kNarrow) ? CloneShape::kNarrow : CloneShape::kMatched;
   TRY_ASSIGN(const ModelHandle clone, make_clone(arguments[0], shape));
   report(kCloned);
@@ -437,6 +465,7 @@ TrialOutcome read_trial_report(std::string_view lines) {
     if (line == kCloned) outcome.cloned = true;
     if (line == kCellsPerSequence) outcome.finding.cells_per_sequence = true;
     if (line == kCopiesWhole) outcome.finding.copies_whole = true;
+    if (line == kOwnCells) outcome.finding.own_cells = true;
     for (const MemoryClass found : kClasses) {
       if (line == to_string(found)) outcome.finding.memory_class = found;
     }
@@ -458,6 +487,27 @@ Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, s
   TRY(try_cuts(target, mirror, saved, script));
   TRY(try_complete_cut(source, mirror, saved, script));
   return source.finding();
+}
+
+// State goes from each layout into the other.
+Status try_own_cells(llama_model& clone, ModelOptions options) {
+  const Script script = script_for(window_tokens_of(clone));
+  set_sizes(options, script.cells());
+  TRY_ASSIGN(TrialContext pool, TrialContext::make(clone, options, std::nullopt));
+  if (!can_have_own_cells(pool.finding().memory_class, pool.parts())) {
+    return unsupported("state of this kind cannot be divided by sequences");
+  }
+  TRY_ASSIGN(TrialContext mirror, TrialContext::make(clone, options, std::nullopt));
+  TRY_ASSIGN(TrialContext own, TrialContext::with_own_cells(clone, options, pool));
+  TRY_ASSIGN(const Saved of_own, compute_and_save(own, script));
+  TRY(try_restores(pool, mirror, of_own, script));
+  TRY(try_complete_cut(own, mirror, of_own, script));
+  own.memory().clear(kFirst);
+  own.memory().clear(kSecond);
+  TRY_ASSIGN(const Saved of_pool, compute_and_save(pool, script));
+  TRY(try_restores(own, mirror, of_pool, script));
+  TRY(try_forks(own, mirror, of_pool, script));
+  return try_cuts(own, mirror, of_pool, script);
 }
 
 Result<bool> try_cells_per_sequence(llama_model& clone, ModelOptions options) {

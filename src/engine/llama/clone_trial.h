@@ -45,6 +45,9 @@ TrialOutcome read_trial_report(std::string_view lines);
 // contexts; sizes are set here. kUnsupported: the memory cannot do it. libllama may also end the process.
 Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, std::optional<ClassFinding> finding);
 
+// Tries a memory in which each sequence has cells of its own (stream_memory.h). kUnsupported as above.
+Status try_own_cells(llama_model& clone, ModelOptions options);
+
 // Returns true if sequences have cells of their own: two together hold more than the context has.
 Result<bool> try_cells_per_sequence(llama_model& clone, ModelOptions options);
 

@@ -103,7 +103,7 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
       {"kv_type_k", std::string(to_string(options.type_k))},
       {"kv_type_v", std::string(to_string(options.type_v))},
       {"llama", compatible_llama_version(llama_version())},
-      {"memory", "unified"},
+      {"memory", "unified"},  // the form in which state is stored, whatever the layout of cells
       {"model", parts.model.hex()},
       // Kernels for rearranged weights add up in another order; with 4-bit weights most rows differ.
       {"repack", options.repack ? "on" : "off"},
@@ -111,6 +111,8 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
       {"salt", salt_digest(options.salt)},
       {"yarn", yarn_text(options)},
   };
+  // State that was computed in other slices or among others' cells may differ in its last bits.
+  if (options.repeatable) fields["repeatable"] = fmt::format("slices of {}", options.ubatch());
   if (!parts.rope_factors.empty()) fields["rope_factors"] = parts.rope_factors;
   if (needs_scratch(parts.memory_class)) {
     const RowLayout& rows = *parts.state->rows;

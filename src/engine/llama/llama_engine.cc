@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,7 +45,20 @@ LlamaEngine::LlamaEngine(Parts parts)
   if (pools_ != nullptr) pools_->attach(*context_);
 }
 
+// libllama computes streams together only where their numbers follow each other in the batch.
+void LlamaEngine::order_batch(std::span<const BatchToken> batch) {
+  batch_places_.resize(batch.size());
+  std::iota(batch_places_.begin(), batch_places_.end(), 0);
+  if (!description_.own_cells || std::ranges::is_sorted(batch, {}, &BatchToken::seq)) return;
+  std::vector<std::int32_t> entries = batch_places_;
+  std::ranges::stable_sort(entries, {}, [&](std::int32_t entry) { return batch[static_cast<std::size_t>(entry)].seq; });
+  for (std::size_t place = 0; place < entries.size(); ++place) {
+    batch_places_[static_cast<std::size_t>(entries[place])] = static_cast<std::int32_t>(place);
+  }
+}
+
 void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
+  order_batch(batch);
   const std::size_t size = batch.size();
   batch_tokens_.resize(size);
   batch_positions_.resize(size);
@@ -51,18 +66,27 @@ void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
   batch_sequences_.resize(size);
   batch_sequence_pointers_.resize(size);
   batch_logits_.resize(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    batch_tokens_[i] = batch[i].token;
-    batch_positions_[i] = static_cast<llama_pos>(batch[i].at.value());
-    batch_sequences_[i] = batch[i].seq.value();
+  for (std::size_t entry = 0; entry < size; ++entry) {
+    const auto i = static_cast<std::size_t>(batch_places_[entry]);
+    batch_tokens_[i] = batch[entry].token;
+    batch_positions_[i] = static_cast<llama_pos>(batch[entry].at.value());
+    batch_sequences_[i] = batch[entry].seq.value();
     batch_sequence_pointers_[i] = &batch_sequences_[i];
-    batch_logits_[i] = batch[i].want_logits ? 1 : 0;
+    batch_logits_[i] = batch[entry].want_logits ? 1 : 0;
   }
 }
 
 // libllama would decode with the state of another position, or with none.
 bool LlamaEngine::all_complete(std::span<const BatchToken> batch) const {
   return std::ranges::all_of(batch, [this](const BatchToken& entry) { return memory_->is_complete(entry.seq); });
+}
+
+bool LlamaEngine::cells_suffice(std::span<const BatchToken> batch) const {
+  if (!description_.own_cells) return batch.size() <= memory_->cells_available(batch.front().seq);
+  std::map<SeqId, std::size_t> needed;
+  for (const BatchToken& entry : batch) ++needed[entry.seq];
+  return std::ranges::all_of(needed,
+                             [this](const auto& of) { return of.second <= memory_->cells_available(of.first); });
 }
 
 void LlamaEngine::use_adapters(const AdapterScales& scales) {
@@ -76,7 +100,7 @@ void LlamaEngine::use_adapters(const AdapterScales& scales) {
 DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
   KVKEEP_ASSERT(!batch.empty() && batch.size() <= description_.batch_tokens, "a batch has a size libllama takes");
   if (cancelled_) return DecodeStatus::kAborted;
-  if (batch.size() > memory_->cells_available()) return DecodeStatus::kNoCells;
+  if (!cells_suffice(batch)) return DecodeStatus::kNoCells;
   if (!all_complete(batch)) {
     spdlog::error("decode refused: the state at a sequence's end was not restored");
     return DecodeStatus::kFailed;
@@ -116,13 +140,13 @@ void LlamaEngine::drop_undecoded(std::span<const BatchToken> batch) {
 }
 
 std::span<const float> LlamaEngine::logits(std::size_t index) const {
-  const float* row = llama_get_logits_ith(context_.get(), static_cast<std::int32_t>(index));
+  const float* row = llama_get_logits_ith(context_.get(), batch_places_.at(index));
   KVKEEP_ASSERT(row != nullptr, "the batch entry wanted logits");
   return {row, description_.vocabulary_size};
 }
 
 TokenId LlamaEngine::sample(Sampler& sampler, std::size_t index) {
-  return static_cast<LlamaSampler&>(sampler).sample(*context_, static_cast<std::int32_t>(index));
+  return static_cast<LlamaSampler&>(sampler).sample(*context_, batch_places_.at(index));
 }
 
 Result<std::unique_ptr<Sampler>> LlamaEngine::make_sampler(const SamplingParams& params) {
@@ -157,16 +181,22 @@ std::vector<llama_token> first_tokens(const llama_context& context, const llama_
   return tokens;
 }
 
-// How many conversations the context is made for. The cost of a sequence is learnt in a small context.
+// Learns the parts of the state in a small context of one sequence, where both layouts of cells are the same.
+Result<StateParts> learn_in_small_context(ModelOptions options, llama_model& model) {
+  options.own_cells = false;
+  options.n_ctx = kLeastContext;
+  options.n_ubatch = options.n_batch = kLeastContext;
+  TRY_ASSIGN(const ContextHandle context, conversations_context(options, model, 1));
+  return learn_state_parts(*context, first_tokens(*context, model, false));
+}
+
+// How many conversations the context is made for.
 Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_model& model, MemoryClass memory_class) {
   const std::uint32_t running = std::max(options.parallel, 1U);
+  if (options.own_cells) return running;
   if (memory_class == MemoryClass::kSliceable) return running + options.idle_sequences;
   if (memory_class == MemoryClass::kOpaque || memory_class == MemoryClass::kUncached) return running;
-  ModelOptions small = options;
-  small.n_ctx = kLeastContext;
-  small.n_ubatch = small.n_batch = kLeastContext;
-  TRY_ASSIGN(const ContextHandle context, conversations_context(small, model, 1));
-  TRY_ASSIGN(const StateParts parts, learn_state_parts(*context, first_tokens(*context, model, false)));
+  TRY_ASSIGN(const StateParts parts, learn_in_small_context(options, model));
   const std::uint32_t idle = affordable_idle_sequences(options.idle_sequences, parts.bytes_per_sequence);
   spdlog::debug("each sequence costs {:.1f} MiB: {} for running requests, {} for idle conversations",
                 static_cast<double>(parts.bytes_per_sequence) / (1 << 20), running, idle);
@@ -176,6 +206,7 @@ Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_mod
 // Learns the parts of the state in the model's own context, and corrects the verdict on its clone if they differ.
 Result<StateParts> learn_parts(const ModelOptions& options, llama_context& context, ClassVerdict& verdict) {
   const llama_model& model = *llama_get_model(&context);
+  if (options.own_cells) return learn_in_small_context(options, const_cast<llama_model&>(model));
   TRY_ASSIGN(StateParts parts, learn_state_parts(context, first_tokens(context, model, options.warmup)));
   const MemoryClass proven = verdict.finding.memory_class;
   if (needs_scratch(proven) || proven == MemoryClass::kRecurrent) {
@@ -186,6 +217,26 @@ Result<StateParts> learn_parts(const ModelOptions& options, llama_context& conte
     if (!tried) verdict = {.finding = {}, .reason = verdict.reason + "; " + tried.error().message};
   }
   return parts;
+}
+
+// Computes the first tokens in a memory whose sequences have cells of their own, and checks that it gives their rows in
+// the layout that was learnt elsewhere. The memory is empty before and after.
+Status try_first_rows(const ModelOptions& options, llama_context& context, SequenceMemory& memory,
+                      const RowLayout& layout) {
+  std::vector<llama_token> tokens = first_tokens(context, *llama_get_model(&context), options.warmup);
+  tokens.resize(std::min<std::size_t>(tokens.size(), llama_n_ctx_seq(&context)));
+  const std::uint64_t mark = log_mark();
+  if (llama_decode(&context, llama_batch_get_one(tokens.data(), static_cast<std::int32_t>(tokens.size()))) != 0) {
+    return with_reason(unsupported("the first decode failed"), mark);
+  }
+  constexpr SeqId kTried{0};
+  const TokenRange all{Position{}, Position{} + tokens.size()};
+  memory.note_appended(kTried, tokens.size());
+  std::vector<std::byte> rows(memory.rows_bytes(tokens.size()));
+  const auto written = memory.save_rows(kTried, all, rows);
+  memory.clear(kTried);
+  if (!written) return written.error();
+  return verify_rows(layout, ByteSpan(rows).first(*written), all);
 }
 
 void add_memory_class(const ClassVerdict& verdict, const StateParts& parts, Description& out) {
@@ -215,16 +266,21 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& optio
 }
 
 Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
-  const ModelOptions& options = weights.options;
-  const AbortNet net(options.path);
+  const AbortNet net(weights.options.path);
   Parts parts;
   parts.model = weights.model;
   llama_model& model = *parts.model;
-  if (!llama_model_has_decoder(&model)) return only_embeds(options.path);
-  ClassVerdict verdict = find_memory_class(model, options);
+  if (!llama_model_has_decoder(&model)) return only_embeds(weights.options.path);
+  ClassVerdict verdict = find_memory_class(model, weights.options);
   const MemoryClass memory_class = verdict.finding.memory_class;
+  ModelOptions options = weights.options;
+  options.own_cells = weights.options.own_cells && verdict.finding.own_cells;
+  if (options.repeatable && !options.own_cells && memory_class != MemoryClass::kRecurrent) {
+    return unsupported("text of this model is not repeatable, since its sequences cannot have cells of their own: " +
+                       verdict.no_own_cells);
+  }
   TRY_ASSIGN(const std::uint32_t conversations, count_conversations(options, model, memory_class));
-  const std::uint32_t scratch = needs_scratch(memory_class) ? 1 : 0;
+  const std::uint32_t scratch = needs_scratch(memory_class) && !options.own_cells ? 1 : 0;
   TRY_ASSIGN(parts.context, conversations_context(options, model, conversations + scratch));
   if (llama_get_memory(parts.context.get()) == nullptr) return only_embeds(options.path);
   parts.pools = weights.pools;
@@ -237,13 +293,19 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
   fingerprint.adapters.insert(fingerprint.adapters.end(), vectors.begin(), vectors.end());
   parts.adapters = std::move(loras.handles);
   TRY_ASSIGN(const StateParts state, learn_parts(options, *parts.context, verdict));
-  parts.memory = make_memory(*parts.context, conversations, state, verdict.finding);
+  parts.memory = make_memory(*parts.context, conversations, state, verdict.finding, options.own_cells);
+  if (options.own_cells) TRY(try_first_rows(options, *parts.context, *parts.memory, *state.rows));
   TRY_ASSIGN(parts.vocabulary, LlamaVocabulary::make(parts.model, options.path));
   TRY_ASSIGN(fingerprint.model, model_hash(options));
   fingerprint.memory_class = verdict.finding.memory_class;
   fingerprint.state = &state;
   fingerprint.sequences = llama_n_seq_max(parts.context.get());
   parts.description = describe(weights, *parts.context);
+  parts.description.own_cells = options.own_cells;
+  parts.description.context_tokens =
+      options.own_cells ? llama_n_ctx_seq(parts.context.get()) : llama_n_ctx(parts.context.get());
+  if (weights.options.own_cells && !options.own_cells) parts.description.no_own_cells = verdict.no_own_cells;
+  parts.description.compute_kinds = device_kinds(weights.params, *options.gpu_layers, options.operation_offload);
   add_memory_class(verdict, state, parts.description);
   parts.description.adapters = std::move(loras.adapters);
   parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));

@@ -1,6 +1,7 @@
 #pragma once
 
-// The engine on libllama: one model, one context with unified KV memory, many sequences.
+// The engine on libllama: one model, one context, many sequences, whose KV memory is one pool of cells or has cells for
+// each of them (ModelOptions::own_cells).
 //
 // Sequences 0 .. sequence_count() - 1 hold conversations; if rows pass through a scratch sequence, there is one more.
 // Engine thread only, except for what engine.h names. One decode at a time, as libllama demands.
@@ -56,6 +57,8 @@ class LlamaEngine final : public Engine {
   explicit LlamaEngine(Parts parts);
 
   bool all_complete(std::span<const BatchToken> batch) const;
+  bool cells_suffice(std::span<const BatchToken> batch) const;
+  void order_batch(std::span<const BatchToken> batch);
   void fill_batch(std::span<const BatchToken> batch);
   void note_decoded(std::span<const BatchToken> batch);
   void drop_undecoded(std::span<const BatchToken> batch);
@@ -80,6 +83,7 @@ class LlamaEngine final : public Engine {
   std::vector<llama_seq_id> batch_sequences_;
   std::vector<llama_seq_id*> batch_sequence_pointers_;
   std::vector<std::int8_t> batch_logits_;
+  std::vector<std::int32_t> batch_places_;  // where each entry of the caller's batch is in libllama's
 };
 
 // Calls llama_state_seq_set_data with rows from save_rows. The engine's ledger does not count them: clear the sequence

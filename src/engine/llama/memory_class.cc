@@ -68,7 +68,7 @@ ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& opt
       if (trial.outcome.finding.memory_class != MemoryClass::kUncached) {
         std::string reason = fmt::format("state of a {} clone came back byte for byte", to_string(shape));
         if (kind == TrialKind::kWhole) reason += fmt::format(" as a whole only ({})", failures);
-        return {.finding = trial.outcome.finding, .reason = std::move(reason)};
+        return {.finding = trial.outcome.finding, .reason = std::move(reason), .no_own_cells = trial.failure};
       }
       cloned |= trial.outcome.cloned;
       const std::string_view tried = kind == TrialKind::kParts ? "" : " as a whole";

@@ -22,6 +22,9 @@ namespace kvkeep::engine::llama {
 struct ClassVerdict {
   ClassFinding finding;
   std::string reason;  // one line
+  // One line: why sequences cannot have cells of their own, if ModelOptions::own_cells asks for that and
+  // finding.own_cells is false.
+  std::string no_own_cells = {};
   // False if there is no clone, so that nothing was tried: whole states must be tried in the model's own context.
   bool tried = true;
 };

@@ -194,7 +194,7 @@ TEST(MemoryClassTest, AChildThatFailsLeavesWholeStates) {
 
 TEST(MemoryClassTest, WrongArgumentsFail) {
   EXPECT_NE(class_test_main({}), 0);
-  EXPECT_NE(class_test_main({"/nowhere/model.gguf", "f16", "f16", "auto", "narrow", "parts"}), 0);
+  EXPECT_NE(class_test_main({"/nowhere/model.gguf", "f16", "f16", "auto", "narrow", "parts", "pool"}), 0);
 }
 
 TEST(MemoryClassTest, AReportSaysWhatWasProvenBeforeTheEnd) {

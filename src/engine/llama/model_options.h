@@ -133,8 +133,13 @@ struct ModelOptions {
   std::optional<std::uint32_t> n_ctx;
   // Requests decoded at the same time.
   std::uint32_t parallel = 4;
-  // Sequences that keep finished conversations in the model's memory. They cost cells only while in use.
+  // Sequences that keep finished conversations in the model's memory. They cost cells only while in use. None with
+  // own_cells: a conversation that has finished keeps its cells until another needs them.
   std::uint32_t idle_sequences = 8;
+  // Each of `parallel` sequences has cells of its own, n_ctx / parallel of them, and is not computed over the others'.
+  // Then no prefix is shared in memory, and that is how long a conversation may be. Sliceable and windowed models, and
+  // hybrid ones without a window; others keep one pool.
+  bool own_cells = false;
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;
   std::optional<bool> flash_attention;  // empty: if model and device support it
@@ -198,6 +203,10 @@ struct ModelOptions {
   std::string salt;
   // Name the model by all its bytes instead of samples of each tensor: slower to start, for files that are patched.
   bool full_model_hash = false;
+  // Prefill ends slices at fixed positions (the scheduler's part of this), and state that was computed otherwise is not
+  // reused: part of the fingerprint. Needs own_cells, and swa_full for windowed models, whose window rows otherwise lie
+  // in another order after a restore.
+  bool repeatable = false;
   // The program to run class tests in (its hidden command kClassTestCommand). Empty, for tests: they run in this
   // process, which ends with them if the architecture cannot copy ranges.
   std::string class_test_program;

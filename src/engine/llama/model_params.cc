@@ -221,8 +221,8 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
   params.n_seq_max = sequences;
   params.n_batch = options.n_batch;
   params.n_ubatch = options.ubatch();
-  params.n_rs_seq = 0;       // a rollback of recurrent state past the last ubatch returns true with a wrong state
-  params.kv_unified = true;  // forks and range copies need one pool of cells
+  params.n_rs_seq = 0;  // a rollback of recurrent state past the last ubatch returns true with a wrong state
+  params.kv_unified = !options.own_cells;  // forks that share, and copies of a range, need one pool of cells
   params.offload_kqv = options.offload_kv;
   params.op_offload = options.operation_offload;
   params.swa_full = options.swa_full;
@@ -339,6 +339,23 @@ std::string device_names(const ModelParams& params, std::int32_t gpu_layers, boo
     for (ggml_backend_dev_t device : params.offload_devices()) names += name_in_fingerprint(device) + ",";
   }
   return names + "CPU";
+}
+
+std::string device_kinds(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload) {
+  std::string kinds;
+  if (gpu_layers > 0 || operation_offload) {
+    for (ggml_backend_dev_t device : params.offload_devices())
+      kinds += std::string(ggml_backend_dev_description(device)) + ", ";
+  }
+  kinds += "CPU";
+  ggml_backend_reg_t cpu = ggml_backend_reg_by_name("CPU");
+  void* address = cpu == nullptr ? nullptr : ggml_backend_reg_get_proc_address(cpu, "ggml_backend_get_features");
+  if (address == nullptr) return kinds;
+  const auto features = reinterpret_cast<ggml_backend_get_features_t>(address);
+  for (const ggml_backend_feature* each = features(cpu); each->name != nullptr; ++each) {
+    if (std::string_view(each->value) != "0") kinds += fmt::format(" {}", each->name);
+  }
+  return kinds;
 }
 
 std::string to_string(const Computing& computing) {

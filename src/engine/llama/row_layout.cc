@@ -273,6 +273,18 @@ Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range) {
   return {};
 }
 
+Status verify_pieces(const RowLayout& layout, Position begin, std::span<const cache::RowPiece> pieces) {
+  Position end = begin;
+  for (const cache::RowPiece& piece : pieces) {
+    KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
+    KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
+                  "what is wanted is stored");
+    TRY(verify_rows(layout, piece.bytes, piece.stored));
+    end = piece.wanted.end;
+  }
+  return {};
+}
+
 std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,
                       MutableByteSpan out) {
   std::vector<CellRun> runs;

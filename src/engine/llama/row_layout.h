@@ -61,6 +61,10 @@ Result<RowLayout> learn_layout(ByteSpan rows);
 // Returns kDamaged unless `rows` are whole, of this layout, and have each position of `range` exactly once.
 Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range);
 
+// Returns kDamaged unless every piece is whole and of this layout. Preconditions: what is wanted is stored, and the
+// pieces follow one another from `begin` on.
+Status verify_pieces(const RowLayout& layout, Position begin, std::span<const cache::RowPiece> pieces);
+
 // Joins the wanted rows of `pieces` into one run, as llama_state_seq_get_data would return them if they lay in this
 // order. Sequence ids become `sequence`. Returns the bytes used. Preconditions: every piece is verified, out.size() >=
 // layout.bytes_of(sum of wanted).

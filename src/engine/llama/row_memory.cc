@@ -70,14 +70,7 @@ Status RowMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> piece
 }
 
 Status RowMemory::check_pieces(SeqId seq, std::span<const cache::RowPiece> pieces) const {
-  Position end = length(seq);
-  for (const cache::RowPiece& piece : pieces) {
-    KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
-    KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
-                  "what is wanted is stored");
-    TRY(verify_rows(layout_, piece.bytes, piece.stored));
-    end = piece.wanted.end;
-  }
+  TRY(verify_pieces(layout_, length(seq), pieces));
   const std::size_t tokens = wanted_range(pieces).size();
   if (tokens > ledger_.available()) {
     return no_space(std::to_string(tokens) + " cells are needed and " + std::to_string(ledger_.available()) +
@@ -179,13 +172,17 @@ bool RowMemory::truncate(SeqId seq, Position end) {
 
 Status RowMemory::shift(SeqId seq, TokenRange dropped) {
   if (!can_shift()) return unsupported("libllama cannot move rows of this model to other positions");
-  KVKEEP_ASSERT(!dropped.empty() && dropped.end <= length(seq), "dropped rows exist");
-  if (!llama_memory_seq_rm(memory_, seq.value(), to_pos(dropped.begin), to_pos(dropped.end))) {
+  return shift_rows(memory_, ledger_, seq, dropped);
+}
+
+Status shift_rows(llama_memory_t memory, CellLedger& ledger, SeqId seq, TokenRange dropped) {
+  KVKEEP_ASSERT(!dropped.empty() && dropped.end <= ledger.length(seq), "dropped rows exist");
+  if (!llama_memory_seq_rm(memory, seq.value(), to_pos(dropped.begin), to_pos(dropped.end))) {
     return unsupported("libllama refused to drop rows from the middle of a sequence");
   }
   const auto distance = static_cast<llama_pos>(dropped.size());
-  llama_memory_seq_add(memory_, seq.value(), to_pos(dropped.end), to_pos(length(seq)), -distance);
-  ledger_.drop(seq, dropped);
+  llama_memory_seq_add(memory, seq.value(), to_pos(dropped.end), to_pos(ledger.length(seq)), -distance);
+  ledger.drop(seq, dropped);
   return {};
 }
 

@@ -104,4 +104,8 @@ class RowMemory : public SequenceMemory {
   std::unique_ptr<os::Executor> joiner_;
 };
 
+// Moves the rows after the dropped ones down, in libllama's memory and in the ledger. kUnsupported: nothing has
+// changed.
+Status shift_rows(llama_memory_t memory, CellLedger& ledger, SeqId seq, TokenRange dropped);
+
 }  // namespace kvkeep::engine::llama

@@ -4,6 +4,7 @@
 #include "engine/cell_ledger.h"
 #include "engine/llama/hybrid_memory.h"
 #include "engine/llama/row_memory.h"
+#include "engine/llama/stream_memory.h"
 #include "engine/llama/whole_memory.h"
 #include "engine/llama/windowed_memory.h"
 
@@ -74,7 +75,8 @@ void UncachedMemory::clear(SeqId seq) {
 }  // namespace
 
 std::unique_ptr<SequenceMemory> make_memory(llama_context& context, std::uint32_t conversations,
-                                            const StateParts& parts, const ClassFinding& finding) {
+                                            const StateParts& parts, const ClassFinding& finding, bool own_cells) {
+  if (own_cells) return std::make_unique<StreamMemory>(context, parts, finding.memory_class);
   switch (finding.memory_class) {
     case MemoryClass::kSliceable: return std::make_unique<RowMemory>(context, conversations, *parts.rows);
     case MemoryClass::kWindowed: return std::make_unique<WindowedMemory>(context, conversations, parts);

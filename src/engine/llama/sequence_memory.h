@@ -20,7 +20,8 @@ class SequenceMemory : public cache::ModelMemory {
   // Returns true if the sequence may be decoded further.
   virtual bool is_complete(SeqId seq) const = 0;
 
-  std::uint32_t cells_available() const { return cells_total() - cells_used(); }
+  // Cells that a decode can take for `seq`.
+  virtual std::uint32_t cells_available(SeqId) const { return cells_total() - cells_used(); }
 
   // Most models need one kind of leaf, or none.
   std::uint64_t window_bytes(std::size_t) const override { return 0; }
@@ -33,8 +34,10 @@ class SequenceMemory : public cache::ModelMemory {
 };
 
 // Sequences 0 .. conversations - 1 hold conversations; if rows pass through a scratch sequence, it is the next one
-// (needs_scratch). The context must be empty and outlive the memory. `finding` is the result of the trials.
+// (needs_scratch). The context must be empty and outlive the memory. `finding` is the result of the trials. With
+// `own_cells` the context was made so (ModelOptions::own_cells), for just these sequences.
 std::unique_ptr<SequenceMemory> make_memory(llama_context& context, std::uint32_t conversations,
-                                            const StateParts& parts, const ClassFinding& finding);
+                                            const StateParts& parts, const ClassFinding& finding,
+                                            bool own_cells = false);
 
 }  // namespace kvkeep::engine::llama

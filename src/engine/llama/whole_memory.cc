@@ -66,7 +66,7 @@ Status WholeMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pie
     }
     end = piece.wanted.end;
   }
-  if (end - length(seq) > cells_available()) {
+  if (end - length(seq) > cells_available(seq)) {
     clear(seq);
     return no_space("too few cells are free");
   }

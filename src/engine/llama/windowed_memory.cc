@@ -16,20 +16,12 @@ WindowedMemory::WindowedMemory(llama_context& context, std::uint32_t conversatio
       window_layout_(*parts.window),
       window_tokens_(parts.window_tokens) {}
 
-// For such memories libllama returns the positions of the windowed layers.
 bool WindowedMemory::is_complete(SeqId seq) const {
-  if (length(seq) == Position{0}) return true;
-  const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
-  const llama_pos last = llama_memory_seq_pos_max(memory(), seq.value());
-  const llama_pos end = to_pos(length(seq));
-  return last == end - 1 && first >= 0 && first <= std::max(end - static_cast<llama_pos>(window_tokens_), 0);
+  return window_complete_from(memory(), seq, length(seq), window_tokens_).has_value();
 }
 
 Position WindowedMemory::complete_from(SeqId seq) const {
-  if (!is_complete(seq)) return length(seq);
-  const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
-  if (first <= 0) return {};
-  return std::min(Position{static_cast<std::uint32_t>(first)} + window_tokens_, length(seq));
+  return window_complete_from(memory(), seq, length(seq), window_tokens_).value_or(length(seq));
 }
 
 Result<std::size_t> WindowedMemory::read_scratch(TokenRange range, MutableByteSpan out) {
@@ -62,15 +54,7 @@ Status WindowedMemory::check_window(SeqId seq, std::span<const cache::RowPiece> 
   KVKEEP_ASSERT(!pieces.empty() && pieces.back().wanted.end == length(seq), "a window ends where the sequence does");
   const std::uint32_t begin = pieces.front().wanted.begin.value();
   KVKEEP_ASSERT(begin + std::min(window_tokens_, length(seq).value()) <= length(seq).value(), "the window is whole");
-  Position end{begin};
-  for (const cache::RowPiece& piece : pieces) {
-    KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
-    KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
-                  "what is wanted is stored");
-    TRY(verify_rows(window_layout_, piece.bytes, piece.stored));
-    end = piece.wanted.end;
-  }
-  return {};
+  return verify_pieces(window_layout_, Position{begin}, pieces);
 }
 
 Status WindowedMemory::set_window(SeqId seq, std::span<const cache::RowPiece> pieces) {
@@ -87,6 +71,18 @@ Status WindowedMemory::fork(SeqId from, SeqId to, Position end) {
   Status done = own_window_cells(context(), to.value(), buffer_);
   if (!done) clear(to);
   return done;
+}
+
+std::optional<Position> window_complete_from(llama_memory_t memory, SeqId seq, Position length,
+                                             std::uint32_t window_tokens) {
+  if (length == Position{0}) return length;
+  const llama_pos first = llama_memory_seq_pos_min(memory, seq.value());
+  const llama_pos end = to_pos(length);
+  const bool complete = llama_memory_seq_pos_max(memory, seq.value()) == end - 1 && first >= 0 &&
+                        first <= std::max(end - static_cast<llama_pos>(window_tokens), 0);
+  if (!complete) return std::nullopt;
+  if (first == 0) return Position{};
+  return std::min(Position{static_cast<std::uint32_t>(first)} + window_tokens, length);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 // cells tell whether it is complete. A window is restored as a PARTIAL_ONLY state, which replaces the window that is
 // there. Forks get window cells of their own at once: see own_window_cells().
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -41,6 +42,11 @@ class WindowedMemory final : public RowMemory {
 };
 
 // ---- how windowed layers must be handled in libllama's calls, also in hybrid models ----
+
+// Returns the first position to which a sequence of so many tokens can be cut so that its window is there; nullopt if
+// the window at its end is not. For such memories libllama returns the positions of the windowed layers.
+std::optional<Position> window_complete_from(llama_memory_t memory, SeqId seq, Position length,
+                                             std::uint32_t window_tokens);
 
 // Gives a fork window cells of its own, by reading its window and setting it again. libllama does not reuse shared
 // cells: otherwise the window fills with them, and llama_decode finds no cells although the ledger has plenty. `buffer`

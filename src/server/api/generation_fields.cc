@@ -166,15 +166,18 @@ Status read_stop(const Json& body, std::vector<std::string>& stop) {
   return {};
 }
 
-// llama-server's limits for editors; a value of 0 or less sets none.
+// llama-server's limits for editors, and one for the whole request; a value of 0 or less sets none.
 Status read_limits(const Json& body, GenerationRequest& request) {
   std::int64_t prompt_ms = 0;
   std::int64_t predict_ms = 0;
+  std::int64_t total_ms = 0;
   std::int64_t indent = 0;
   TRY(read_integer(body, "t_max_prompt_ms", prompt_ms, -kInt32Max, kInt32Max));
   TRY(read_integer(body, "t_max_predict_ms", predict_ms, -kInt32Max, kInt32Max));
+  TRY(read_integer(body, "t_max_total_ms", total_ms, -kInt32Max, kInt32Max));
   TRY(read_integer(body, "n_indent", indent, -kInt32Max, kInt32Max));
   request.longest_prompt_ms = static_cast<double>(std::max<std::int64_t>(prompt_ms, 0));
+  request.longest_total_ms = static_cast<double>(std::max<std::int64_t>(total_ms, 0));
   request.lines = {.longest_ms = static_cast<double>(std::max<std::int64_t>(predict_ms, 0)),
                    .least_indent = static_cast<std::size_t>(std::max<std::int64_t>(indent, 0))};
   return {};

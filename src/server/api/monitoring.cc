@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "server/api/native_completion.h"
 
 namespace kvkeep::server::api {
@@ -20,6 +22,12 @@ Json slot_json(const Slot& slot) {
   json["n_prompt_tokens"] = slot.prompt_tokens;
   json["n_prompt_tokens_processed"] = slot.prefilled_tokens;
   json["n_prompt_tokens_cache"] = slot.cached_tokens;
+  json["n_prompt_tokens_memory"] = slot.memory_tokens;
+  json["state"] = slot.state;
+  json["waits_for"] = slot.waits_for.empty() ? Json(nullptr) : Json(slot.waits_for);
+  json["waited_ms"] = Json::object();
+  for (const auto& [cause, ms] : slot.waited_ms) json["waited_ms"][std::string(cause)] = std::round(ms * 1e3) / 1e3;
+  json["n_preempted"] = slot.preemptions;
   json["params"] = sampling_json(slot.sampling, slot.max_tokens);
   json["next_token"] = Json::array({{
       {"has_next_token", slot.is_processing},

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,12 +47,17 @@ struct Slot {
   std::size_t id = 0;
   std::size_t context_tokens = 0;
   bool is_processing = false;
+  std::string_view state = "idle";
   // The request that runs there or ran there last; 0: none did, and the rest means nothing.
   std::uint64_t task = 0;
   std::size_t prompt_tokens = 0;
   std::size_t prefilled_tokens = 0;
   std::size_t cached_tokens = 0;
+  std::size_t memory_tokens = 0;  // of these, in cells that another conversation had or has
   std::size_t predicted_tokens = 0;
+  std::size_t preemptions = 0;                                      // of its prefill, by another's
+  std::string_view waits_for = {};                                  // "": it does not wait now
+  std::vector<std::pair<std::string_view, double>> waited_ms = {};  // by cause
   std::optional<std::int64_t> max_tokens = {};
   engine::SamplingParams sampling = {};
 };

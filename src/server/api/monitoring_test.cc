@@ -24,19 +24,31 @@ TEST(SlotsReply, ShowsTheLastRequestOfAPlace) {
   slot.prefilled_tokens = 3;
   slot.cached_tokens = 7;
   slot.predicted_tokens = 2;
+  slot.memory_tokens = 5;
+  slot.preemptions = 6;
+  slot.state = "prefilling";
+  slot.waits_for = "turn";
+  slot.waited_ms = {{"place", 1.25}, {"turn", 0}};
   slot.sampling.top_k = 9;
   Json shown = Json::parse(slots_reply({&slot, 1}))[0];
   EXPECT_EQ(shown["id_task"], 4);
   EXPECT_EQ(shown["n_prompt_tokens"], 10);
   EXPECT_EQ(shown["n_prompt_tokens_processed"], 3);
   EXPECT_EQ(shown["n_prompt_tokens_cache"], 7);
+  EXPECT_EQ(shown["n_prompt_tokens_memory"], 5);
+  EXPECT_EQ(shown["n_preempted"], 6);
+  EXPECT_EQ(shown["state"], "prefilling");
+  EXPECT_EQ(shown["waits_for"], "turn");
+  EXPECT_EQ(shown["waited_ms"], Json::parse(R"({"place": 1.25, "turn": 0})"));
   EXPECT_EQ(shown["params"]["top_k"], 9);
   EXPECT_FALSE(shown["params"].contains("stop")) << "it is a text of the request";
   EXPECT_EQ(shown["next_token"][0]["n_remain"], -1);
   slot.max_tokens = 5;
+  slot.waits_for = "";
   shown = Json::parse(slots_reply({&slot, 1}))[0];
   EXPECT_EQ(shown["next_token"][0]["n_decoded"], 2);
   EXPECT_EQ(shown["next_token"][0]["n_remain"], 3);
+  EXPECT_TRUE(shown["waits_for"].is_null());
   EXPECT_EQ(slots_reply({}), "[]");
 }
 

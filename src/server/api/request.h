@@ -72,6 +72,7 @@ struct GenerationRequest {
   std::int64_t kept_tokens = 0;                 // of the prompt, when the context shifts; -1: all of it
   std::size_t discarded_tokens = 0;             // when the context shifts; 0: half of those that are not kept
   double longest_prompt_ms = 0;                 // of the prefill; 0: no limit
+  double longest_total_ms = 0;                  // from the arrival to the last token; 0: no limit
   chat::tools::LineLimitOptions lines = {};
   std::string model;  // as the client named it; "" if it did not
   bool stream = false;

@@ -29,6 +29,16 @@ Metric by_tier(Metric::Kind kind, std::string name, std::string help, double ram
   return {kind, std::move(name), std::move(help), {{"tier=\"ram\"", ram}, {"tier=\"disk\"", disk}}};
 }
 
+// Times that requests waited, in seconds.
+Metric waited(const WaitTimes& times) {
+  Metric metric = {
+      Metric::Kind::kCounter, "kvkeep_wait_seconds_total", "Time that ended requests waited, by cause.", {}};
+  for (const WaitCause cause : kWaitCauses) {
+    metric.samples.emplace_back(fmt::format("cause=\"{}\"", to_string(cause)), times[cause] / 1e3);
+  }
+  return metric;
+}
+
 double seconds(double ms) { return ms / 1e3; }
 double number(std::uint64_t count) { return static_cast<double>(count); }
 double number(ByteCount bytes) { return static_cast<double>(bytes.value()); }
@@ -82,6 +92,10 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
               number(stats.preemptions)),
       counter("kvkeep_prefix_waits_total", "Times that a request waited for a prefix that another was prefilling.",
               number(stats.prefix_waits)),
+      waited(stats.waited),
+      gauge("kvkeep_cells", "Cells of the model's memory.", stats.cells.total),
+      gauge("kvkeep_cells_used", "Cells that hold tokens; those of shared prefixes count once.", stats.cells.used),
+      gauge("kvkeep_cells_shared", "Cells that several conversations share.", stats.cells.shared),
       audits(stats.audits),
   };
 }
@@ -128,6 +142,26 @@ std::vector<Metric> cache_metrics(const cache::CacheStats& cache) {
   };
 }
 
+std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& shared) {
+  if (!shared) return {};
+  return {
+      counter("kvkeep_share_lookups_total", "Prompts that were looked up in the shared tier.", number(shared->lookups)),
+      counter("kvkeep_share_hits_total", "Look-ups that found more of a prompt.", number(shared->hits)),
+      counter("kvkeep_share_loads_total", "Segments and points read from the shared tier.", number(shared->loads)),
+      counter("kvkeep_share_loaded_bytes_total", "Bytes read from the shared tier.", number(shared->loaded_bytes)),
+      counter("kvkeep_share_published_total", "Segments and points that were published.", number(shared->published)),
+      counter("kvkeep_share_published_bytes_total", "Bytes that were published.", number(shared->published_bytes)),
+      counter("kvkeep_share_refused_total", "Segments and points that were not published: the queue was full.",
+              number(shared->refused)),
+      counter("kvkeep_share_damaged_total", "Answers of the shared tier that were not what was published.",
+              number(shared->damaged)),
+      counter("kvkeep_share_failures_total", "Calls to the shared tier that failed or passed their deadline.",
+              number(shared->failures)),
+      counter("kvkeep_share_breaker_openings_total", "Times that a node of the shared tier was left alone for a while.",
+              number(shared->breaker_openings)),
+  };
+}
+
 Error not_started_with(const char* endpoint, const char* flag) {
   return unsupported(fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag));
 }
@@ -151,9 +185,28 @@ void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writ
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
   const SchedulerStats now = service.scheduler->stats();
-  const std::vector<Metric> metrics = metrics_of(now, last.replace(now), service.cache_stats());
+  const std::vector<Metric> metrics =
+      metrics_of(now, last.replace(now), service.cache_stats(), service.share_counters());
   writer.send(200, api::kMetricsContentType, api::metrics_text(metrics),
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
+}
+
+std::string_view state_of(const Place& place) {
+  using Phase = policy::ScheduledRequest::Phase;
+  if (!place.running) return "idle";
+  switch (place.phase) {
+    case Phase::kWaiting: return "waiting";
+    case Phase::kLoading: return "loading";
+    case Phase::kPrefill: return "prefilling";
+    case Phase::kDecode: return "decoding";
+  }
+  return "waiting";
+}
+
+std::vector<std::pair<std::string_view, double>> named(const WaitTimes& times) {
+  std::vector<std::pair<std::string_view, double>> named;
+  for (const WaitCause cause : kWaitCauses) named.emplace_back(to_string(cause), times[cause]);
+  return named;
 }
 
 std::vector<api::Slot> slots_of(const Service& service) {
@@ -162,11 +215,16 @@ std::vector<api::Slot> slots_of(const Service& service) {
     slots.push_back({.id = slots.size(),
                      .context_tokens = service.context_tokens,
                      .is_processing = place.running,
+                     .state = state_of(place),
                      .task = place.task,
                      .prompt_tokens = place.stats.prompt_tokens,
                      .prefilled_tokens = place.stats.prefilled_tokens,
                      .cached_tokens = place.stats.cached_tokens,
+                     .memory_tokens = place.stats.memory_tokens,
                      .predicted_tokens = place.stats.predicted_tokens,
+                     .preemptions = place.stats.preemptions,
+                     .waits_for = place.stats.waits.now() ? to_string(*place.stats.waits.now()) : "",
+                     .waited_ms = named(place.stats.waits.ended()),
                      .max_tokens = place.max_tokens,
                      .sampling = place.sampling});
   }
@@ -193,10 +251,17 @@ void change_props(const Service& service, HttpRequest& http, ResponseWriter& wri
 
 }  // namespace
 
+void show_health(const Service& service, const HttpRequest& /*http*/, ResponseWriter& writer) {
+  if (service.scheduler->stats().closed) {
+    return send_error(writer, api::error_reply(busy("the server is shutting down")));
+  }
+  writer.send(200, api::kJsonContentType, api::health_reply());
+}
+
 std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
-                               const cache::CacheStats& cache) {
+                               const cache::CacheStats& cache, const std::optional<share::ShareCounters>& shared) {
   std::vector<Metric> all = llama_metrics(stats, before);
-  for (std::vector<Metric> group : {scheduler_metrics(stats), cache_metrics(cache)}) {
+  for (std::vector<Metric> group : {scheduler_metrics(stats), cache_metrics(cache), shared_metrics(shared)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return all;

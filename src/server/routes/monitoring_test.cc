@@ -57,6 +57,8 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.note_predicted(30, 902);
   stats.note_call(1);
   stats.note_call(2);
+  stats.waited.add(WaitCause::kPrefix, 1'500);
+  stats.cells = {.total = 100, .used = 60, .shared = 20};
   stats.audits.add(AuditOutcome::kWrong);
   cache::CacheStats cache;
   cache.ram_used = ByteCount{17};
@@ -73,6 +75,11 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "llamacpp:requests_deferred"), 3);
   EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"wrong\""), 1);
   EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"agreed\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_wait_seconds_total", "cause=\"prefix\""), 1.5);
+  EXPECT_EQ(value_of(metrics, "kvkeep_wait_seconds_total", "cause=\"place\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cells"), 100);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cells_used"), 60);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cells_shared"), 20);
   EXPECT_EQ(value_of(metrics, "kvkeep_cache_used_bytes", "tier=\"ram\""), 17);
   EXPECT_EQ(value_of(metrics, "kvkeep_cache_evicted_total", "tier=\"disk\""), 4);
   EXPECT_EQ(value_of(metrics_of(stats, stats, cache), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";

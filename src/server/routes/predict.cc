@@ -129,10 +129,9 @@ void add_predict_routes(HttpServer& server, const Service& service) {
   server.route("POST", vertex->predict,
                [&server](HttpRequest& http, ResponseWriter& writer) { predict(server, http, writer); });
   if (server.handler("GET", vertex->health) != nullptr) return;
-  server.route(
-      "GET", vertex->health,
-      [](HttpRequest&, ResponseWriter& writer) { writer.send(200, api::kJsonContentType, api::health_reply()); },
-      {.is_public = true, .is_light = true});
+  server.route("GET", vertex->health,
+               [&service](HttpRequest& http, ResponseWriter& writer) { show_health(service, http, writer); },
+               {.is_public = true, .is_light = true});
 }
 
 }  // namespace kvkeep::server

@@ -14,9 +14,11 @@
 
 #include "base/vocabulary.h"
 #include "cache/cache_options.h"
+#include "cache/shared_access.h"
 #include "chat/history_changes.h"
 #include "chat/long_text.h"
 #include "chat/marker_set.h"
+#include "chat/prompt_places.h"
 #include "chat/render.h"
 #include "chat/stabilize.h"
 #include "chat/tools/tool_format.h"
@@ -36,6 +38,8 @@
 #include "server/routes/turn_keeper.h"
 #include "server/run/embeddings.h"
 #include "server/run/scheduler.h"
+#include "server/trace/explanations.h"
+#include "share/share_types.h"
 
 namespace kvkeep::server {
 
@@ -60,6 +64,7 @@ struct Service {
   std::unique_ptr<const chat::ChatTemplate> chat_template;
   std::unique_ptr<const chat::MarkerSet> markers;
   std::unique_ptr<const chat::LongText> long_text;
+  std::unique_ptr<const chat::PieceSizes> piece_sizes;  // null: nobody asks where texts of prompts came from
   chat::TurnOpenings turn_openings;
   chat::tools::ReplyFormat reply_format;
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
@@ -68,12 +73,18 @@ struct Service {
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as the client sends them
   FingerprintHash fingerprint;        // of the cache: the hashes of tenants and turns are keyed with it
   bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
+  bool has_keys = false;              // requests carry one of the operator's API keys
   chat::HistoryChanges history_changes;
   std::unique_ptr<Adapters> adapters = std::make_unique<Adapters>(std::vector<engine::LoraAdapter>());
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
-  std::function<cache::CacheStats()> cache_stats;     // thread safe
+  std::function<cache::CacheStats()> cache_stats;                       // thread safe
+  std::function<std::optional<share::ShareCounters>()> share_counters;  // thread safe; nullopt without a shared tier
+  // What the cache has of a prompt, the model's own memory left out. Thread safe.
+  std::function<cache::StoredPrefix(TokenSpan prompt, const Tenant& tenant)> stored;
+  std::unique_ptr<Explanations> explanations;         // null: requests are not explained
+  bool explain_text = false;                          // --explain-text: without keys /cache/explain shows texts
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
   std::int64_t embd_normalize = 2;                    // for requests that do not say
@@ -98,20 +109,25 @@ struct Service {
   api::ModelCard card;
   api::Endpoints endpoints;
   std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved
-  bool has_page = false;                     // "/" is a file of --path
+  bool has_page = false;                     // "/" is a page, which is not of this room
 };
 
 // Adds all routes. `service` must outlive the server.
 void add_routes(HttpServer& server, const Service& service);
 
-// monitoring.cc: GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
+// monitoring.cc: answers a health check: 503 once the server is stopping, so that balancers send requests elsewhere.
+void show_health(const Service& service, const HttpRequest& http, ResponseWriter& writer);
+// GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
 // llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
 // average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
-                                    const cache::CacheStats& cache);
+                                    const cache::CacheStats& cache,
+                                    const std::optional<share::ShareCounters>& shared = {});
 // slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.
 void add_slot_routes(HttpServer& server, const Service& service);
+// explain_routes.cc: GET /cache/explain and /cache/explain/ID, which add_routes() adds, too.
+void add_explain_routes(HttpServer& server, const Service& service);
 // predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all
 // others.
 void add_predict_routes(HttpServer& server, const Service& service);

@@ -25,10 +25,23 @@ Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_vi
 // alike. The numbers are only compared.
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant);
 
+// The API key that the request came with. Returns 0 if the operator gave no keys: then a client may send any. The
+// numbers are only compared.
+std::uint64_t key_of(const Service& service, const HttpRequest& http);
+
 // The conversation, agent or user that asks, by what the client says: the session of its headers (that of the parent if
 // a sub-agent asks), else `prompt_cache_key`, else `user` or Anthropic's `metadata.user_id`. Equal names of two tenants
 // are two sessions. Returns 0 if the client says nothing. The numbers are only compared.
 std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& request, const Tenant& tenant);
+
+// Whose text a prompt is, for explanations: the API key's, or, if the server has no keys, the address's; within the
+// tenant. Only compared.
+std::uint64_t owner_of(const Service& service, const HttpRequest& http, const Tenant& tenant);
+// The session that the client's headers name, whatever its tenant, within its API key; 0 if they name none. Names that
+// others could guess (`user`) do not count.
+std::uint64_t named_session_of(const HttpRequest& http);
+// The name of the client's program, the User-Agent up to its version, in printable letters; "" if there is none.
+std::string program_of(const HttpRequest& http);
 
 // The facts about a request's sender that the trace gets; with `with_prompt` also the body. Only headers that name a
 // session or an API version are kept, so that no key gets into a file.

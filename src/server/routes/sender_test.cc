@@ -55,6 +55,15 @@ TEST(TenantOf, ScalesOfAdaptersCount) {
   EXPECT_TRUE(tenants.contains(kNoTenant));
 }
 
+TEST(KeyOf, CountsOnlyWhereTheOperatorGaveKeys) {
+  Service service;
+  EXPECT_EQ(key_of(service, with_key("a")), 0U) << "a client may send any";
+  service.has_keys = true;
+  EXPECT_NE(key_of(service, with_key("a")), 0U);
+  EXPECT_EQ(key_of(service, with_key("a")), key_of(service, with_key("a")));
+  EXPECT_NE(key_of(service, with_key("a")), key_of(service, with_key("b")));
+}
+
 struct SessionHint {
   HeaderList headers = {};
   std::string key = {};

@@ -34,6 +34,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
         adapters_(service.adapters->for_job()),
         tenant_(tenant_of(service, http, action_.cache_salt, adapters_)),
         client_(client_of(http, tenant_)),
+        key_(key_of(service, http)),
         writer_(std::move(writer)),
         begin_ns_(service.clock->monotonic_ns()) {}
 
@@ -93,6 +94,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
     job.adapters = adapters_;
     job.tenant = tenant_;
     job.client = client_;
+    job.key = key_;
     job.place = action_.slot;
     job.markers = markers_of(job.prompt, service_.turn_openings);
     check(service_.scheduler->submit(std::move(job), shared_from_this()));
@@ -114,6 +116,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   const engine::AdapterScales adapters_;
   const Tenant tenant_;
   const std::uint64_t client_;
+  const std::uint64_t key_;
   const std::shared_ptr<ResponseWriter> writer_;
   const std::int64_t begin_ns_;
   std::vector<TokenId> tokens_;

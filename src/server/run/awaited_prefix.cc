@@ -49,10 +49,10 @@ bool await_prefix(Request& request, Position reused, std::span<const std::unique
   return true;
 }
 
-bool release_awaiting(RequestQueue& queue, std::span<const std::unique_ptr<Request>> active,
-                      const Sequences& sequences) {
+bool release_awaiting(RequestQueue& queue, std::span<const std::unique_ptr<Request>> active, const Sequences& sequences,
+                      std::int64_t now_ns) {
   const auto is_over = [&](const AwaitedPrefix& awaited) { return has_ended(awaited, active, sequences); };
-  bool released = queue.release(is_over);
+  bool released = queue.release(is_over, now_ns);
   for (const auto& request : active) {
     if (!request->awaits || !is_over(*request->awaits)) continue;
     request->awaits.reset();

@@ -6,6 +6,7 @@
 // the shared part, or no longer prefills; then it looks up the cache again, and forks. All others start at once. Engine
 // thread only.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,9 +26,9 @@ inline constexpr std::uint32_t kMostAwaited = 8;
 bool await_prefix(Request& request, Position reused, std::span<const std::unique_ptr<Request>> active,
                   const Sequences& sequences);
 
-// Lets all requests go on whose prefix is computed or will not be. Returns true if there were any.
-bool release_awaiting(RequestQueue& queue, std::span<const std::unique_ptr<Request>> active,
-                      const Sequences& sequences);
+// Lets all requests go on, now, whose prefix is computed or will not be. Returns true if there were any.
+bool release_awaiting(RequestQueue& queue, std::span<const std::unique_ptr<Request>> active, const Sequences& sequences,
+                      std::int64_t now_ns);
 
 // Returns the longest prefix worth waiting for, if the request could reuse `reused` tokens now; nullopt if there is
 // none. `active` may contain the request itself.

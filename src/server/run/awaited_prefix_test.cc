@@ -86,11 +86,11 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenThePrefixIsComputedAndNotBefore) {
   ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences));
   EXPECT_EQ(request->awaited, 1U);
   queue.put_back(std::move(request));
-  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
   decode(sequences, *active[0]->seq, counting(78));
-  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
   decode(sequences, *active[0]->seq, counting(79));
-  EXPECT_TRUE(release_awaiting(queue, active, sequences));
+  EXPECT_TRUE(release_awaiting(queue, active, sequences, 0));
   EXPECT_FALSE(queue.facts()[0].awaits);
 }
 
@@ -101,9 +101,9 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenNobodyComputesItAnyMore) {
   active[1]->phase = Request::Phase::kWaiting;
   active[1]->awaits = AwaitedPrefix{.number = 1, .seq = *active[0]->seq, .until = Position{80}};
   RequestQueue queue;
-  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
   active[0]->number = 77;  // the one that computed it is gone
-  EXPECT_TRUE(release_awaiting(queue, active, sequences));
+  EXPECT_TRUE(release_awaiting(queue, active, sequences, 0));
   EXPECT_FALSE(active[1]->awaits.has_value());
 }
 
@@ -116,7 +116,7 @@ TEST_F(AwaitedPrefixTest, AnotherReplyToTheSamePromptIsNotTheOneThatComputes) {
   auto request = request_of(counting(80), 9);
   ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences));
   queue.put_back(std::move(request));
-  EXPECT_FALSE(release_awaiting(queue, active, sequences));
+  EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ JobStats branch_stats(const JobStats& of_prompt) {
   stats.cached_tokens = stats.known_tokens = stats.prompt_tokens;
   stats.prefilled_tokens = 0;
   stats.miss = MissReason::kWholePrompt;
+  stats.preemptions = 0;
+  stats.waits = {};
   return stats;
 }
 
@@ -30,6 +32,20 @@ void take_over(Request& branch, const Request& from) {
   branch.started_ns = from.started_ns;
   branch.reported = true;
   branch.told_tokens = branch.stats.prompt_tokens;
+}
+
+// The settings as monitors show them (places.h). Copies nothing that may be large.
+engine::SamplingParams without_large_parts(engine::SamplingParams& sampling) {
+  auto biases = std::exchange(sampling.logit_bias, {});
+  auto grammar = std::exchange(sampling.grammar, {});
+  auto breakers = std::exchange(sampling.dry_breakers, {});
+  auto thinking = std::exchange(sampling.thinking, {});
+  engine::SamplingParams small = sampling;
+  sampling.logit_bias = std::move(biases);
+  sampling.grammar = std::move(grammar);
+  sampling.dry_breakers = std::move(breakers);
+  sampling.thinking = std::move(thinking);
+  return small;
 }
 
 // The greatest number is no seed: libllama takes it for the wish for any.
@@ -44,8 +60,13 @@ std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_p
   auto branch = std::make_unique<Request>();
   branch->stats.prompt_tokens = job.prompt.size();
   std::vector<TokenId> prompt = std::exchange(job.prompt, {});
+  policy::PromptMarkers markers = std::exchange(job.markers, {});
+  job.markers.beginning = markers.beginning;
+  engine::SamplingParams sampling = std::exchange(job.sampling, without_large_parts(job.sampling));
   branch->job = job;
   job.prompt = std::move(prompt);
+  job.markers = std::move(markers);
+  job.sampling = std::move(sampling);
   Job& own = branch->job;
   own.id = fmt::format("{}.{}", job.id, number);
   if (own.sampling.seed) own.sampling.seed = later_seed(*own.sampling.seed, number);
@@ -54,11 +75,25 @@ std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_p
   return branch;
 }
 
-Result<std::vector<TokenId>> begin_branches(Request& request, engine::Engine& engine, std::size_t index) {
+Result<bool> prepare_branches(Request& request, engine::Engine& engine) {
+  std::size_t made = 0;
+  engine::SamplingParams& sampling = request.job.sampling;
+  for (const std::unique_ptr<Request>& branch : request.branches) {
+    if (branch->sampler != nullptr) continue;
+    if (made++ == kSamplersPerRound) return false;
+    const auto seed = std::exchange(sampling.seed, branch->job.sampling.seed);
+    Result<std::unique_ptr<engine::Sampler>> sampler = make_sampler(sampling, request.effective.tokens, engine);
+    sampling.seed = seed;
+    if (!sampler) return sampler.error();
+    branch->sampler = *std::move(sampler);
+  }
+  return true;
+}
+
+std::vector<TokenId> begin_branches(Request& request, engine::Engine& engine, std::size_t index) {
   std::vector<TokenId> first;
   for (const std::unique_ptr<Request>& branch : request.branches) {
     take_over(*branch, request);
-    TRY(prepare_sampler(*branch, engine));
     first.push_back(sample_next(*branch, engine, index));
   }
   return first;

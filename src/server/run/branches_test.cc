@@ -49,7 +49,9 @@ std::vector<std::future<Reply>> submit_branching(World& world, Job job, std::siz
   return std::move(made.replies);
 }
 
-void expect_replies(World& world, const Job& job, std::vector<std::future<Reply>>& replies) {
+// `places`: so many begin where the prompt ends; without the cache the others prefill it again.
+void expect_replies(World& world, const Job& job, std::vector<std::future<Reply>>& replies,
+                    std::size_t places = SIZE_MAX) {
   for (std::size_t i = 0; i < replies.size(); ++i) {
     const Reply reply = replies[i].get();
     engine::SamplingParams sampling = job.sampling;
@@ -58,7 +60,8 @@ void expect_replies(World& world, const Job& job, std::vector<std::future<Reply>
     EXPECT_EQ(reply.finish, Finish::kLength);
     EXPECT_EQ(reply.stats.prompt_tokens, job.prompt.size());
     EXPECT_EQ(reply.stats.predicted_tokens, kReplyTokens);
-    EXPECT_EQ(reply.stats.cached_tokens, i == 0 ? 0U : job.prompt.size());
+    const bool shares = i > 0 && (job.cache_prompt || i < places);
+    EXPECT_EQ(reply.stats.cached_tokens, shares ? job.prompt.size() : 0U) << "reply " << i;
   }
 }
 
@@ -119,7 +122,82 @@ TEST(Branches, WithoutTheCacheThoseThatWaitComputeThePromptAnew) {
   job.cache_prompt = false;
   auto replies = submit_branching(world, job, 3);
   world.start();
-  expect_replies(world, job, replies);
+  expect_replies(world, job, replies, 2);
+}
+
+TEST(Branches, OneThatWaitsReportsItsOwnStart) {
+  World world(WorldOptions{.scheduler = {.parallel = 1}});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 100), 7);
+  for (const bool cache_prompt : {false, true}) {
+    job.cache_prompt = cache_prompt;
+    auto replies = submit_branching(world, job, 2);
+    if (!cache_prompt) world.start();
+    const JobStats first = replies[0].get().stats;
+    const JobStats late = replies[1].get().stats;
+    EXPECT_EQ(first.miss, cache_prompt ? MissReason::kNothingCached : MissReason::kCacheOff);
+    EXPECT_EQ(late.miss, cache_prompt ? MissReason::kWholePrompt : MissReason::kCacheOff);
+    EXPECT_EQ(late.cached_tokens, cache_prompt ? 100U : 0U);
+    EXPECT_EQ(late.prefilled_tokens, late.prompt_tokens - late.cached_tokens + 1) << "and its first token";
+    EXPECT_EQ(late.source, cache_prompt ? CacheSource::kMemoryToken : CacheSource::kNone);
+  }
+}
+
+// Each reading of the clock takes a millisecond, so that the first reply takes hundreds.
+TEST(Branches, WaitingIsNotPredicting) {
+  SteppingClock clock;
+  World world(WorldOptions{.scheduler = {.parallel = 1}, .clock = &clock});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 50), 7);
+  job.max_tokens = 200;
+  auto replies = submit_branching(world, job, 2);
+  world.start();
+  const JobStats first = replies[0].get().stats;
+  const JobStats late = replies[1].get().stats;
+  EXPECT_GT(first.predicted_ms, 200);
+  EXPECT_LT(late.predicted_ms, 1.5 * first.predicted_ms);
+  EXPECT_GT(late.waits.ended()[WaitCause::kPlace], 0.8 * first.predicted_ms);
+  EXPECT_GT(late.queue_ms, 0.8 * first.predicted_ms);
+  EXPECT_LT(late.prompt_ms, 0.5 * first.predicted_ms) << "from its own start";
+}
+
+TEST(Branches, HoldNoLargePartsOfTheirJob) {
+  Job job = branching_job({1, 2, 3}, 5);
+  job.sampling.logit_bias = {{1, 2.0F}};
+  job.sampling.grammar.text = "root ::= [a-z]";
+  job.sampling.temperature = 0.5F;
+  job.markers.user_turns = {Position{1}};
+  job.markers.beginning = Position{1};
+  const auto branch = make_branch(job, 2, std::make_shared<CollectingSink>());
+  EXPECT_TRUE(branch->job.prompt.empty());
+  EXPECT_TRUE(branch->job.sampling.logit_bias.empty());
+  EXPECT_TRUE(branch->job.sampling.grammar.text.empty());
+  EXPECT_TRUE(branch->job.markers.user_turns.empty());
+  EXPECT_EQ(branch->job.markers.beginning, Position{1});
+  EXPECT_EQ(branch->job.sampling.temperature, 0.5F) << "monitors show it";
+  EXPECT_EQ(branch->job.sampling.seed, 7U);
+  EXPECT_EQ(job.prompt.size(), 3U);
+  EXPECT_EQ(job.sampling.logit_bias.size(), 1U);
+  EXPECT_EQ(job.sampling.grammar.text, "root ::= [a-z]");
+  EXPECT_EQ(job.sampling.seed, 5U);
+  EXPECT_EQ(job.markers.user_turns.size(), 1U);
+}
+
+// Other requests decode between the rounds.
+TEST(Branches, SamplersAreMadeAFewInEachRound) {
+  FakeEngine engine(FakeOptions{});
+  Branching made = branching_sinks(2 * kSamplersPerRound + 4);
+  const auto request = make_request({branching_job({1, 2, 3}, 7), std::move(made.sinks)});
+  const auto ready = [&] {
+    return std::ranges::count_if(request->branches, [](const auto& branch) { return branch->sampler != nullptr; });
+  };
+  EXPECT_FALSE(*prepare_branches(*request, engine));
+  EXPECT_EQ(ready(), kSamplersPerRound);
+  EXPECT_FALSE(*prepare_branches(*request, engine));
+  EXPECT_TRUE(*prepare_branches(*request, engine));
+  EXPECT_EQ(ready(), 2 * kSamplersPerRound + 3);
+  EXPECT_TRUE(*prepare_branches(*request, engine));
+  EXPECT_EQ(request->job.sampling.seed, 7U) << "as before";
 }
 
 TEST(Branches, EndWithThePrompt) {

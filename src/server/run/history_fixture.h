@@ -51,6 +51,8 @@ class Story {
     options.fake.memory_class = memory_class;
     options.fake.cells = setting_.small_cells ? 700 : 8192;
     options.fake.sequences = setting_.sequences;
+    options.fake.own_cells = setting_.own_cells;
+    if (setting_.own_cells) options.fake.cells *= setting_.sequences;
     options.fake.batch_tokens = setting_.batch;
     options.fake.first_sampled_token = kFirstTextToken;
     options.fake.window_tokens = 24;
@@ -196,7 +198,8 @@ class Story {
   }
   Evaluated evaluated(const Ask& asked, const Reply& reply, const std::vector<Computed>& earlier) {
     if (!setting_.text || !asked.cache_prompt || reply.finish == Finish::kError) return {asked, {}};
-    const std::size_t most = std::max<std::size_t>(asked.prompt.size(), world_.options.fake.cells - 1);
+    const std::size_t most =
+        std::max<std::size_t>(asked.prompt.size(), world_.engine->description().context_tokens - 1);
     const Effective* best = nullptr;
     std::vector<Effective> all = twin_.effective(asked.prompt, earlier);
     const bool fit = std::ranges::all_of(all, [most](const Effective& e) { return e.all.tokens.size() <= most; });

@@ -47,6 +47,7 @@ inline std::ostream& operator<<(std::ostream& out, const Step& step) {
 struct Setting {
   bool disk = true;
   bool small_cells = false;
+  bool own_cells = false;  // each sequence has as many as else all have together
   bool small_ram = false;
   bool small_disk = false;
   std::uint32_t parallel = 1;
@@ -60,11 +61,11 @@ struct Setting {
 };
 inline std::ostream& operator<<(std::ostream& out, const Setting& setting) {
   return out << fmt::format(
-             "disk={:d} small_cells={:d} small_ram={:d} small_disk={:d} parallel={} sequences={} "
+             "disk={:d} small_cells={:d} own_cells={:d} small_ram={:d} small_disk={:d} parallel={} sequences={} "
              "batch={} frontiers={:d} text={:d} most_points={} least_step={} loads={}",
-             setting.disk, setting.small_cells, setting.small_ram, setting.small_disk, setting.parallel,
-             setting.sequences, setting.batch, setting.frontiers, setting.text, setting.most_points, setting.least_step,
-             static_cast<int>(setting.loads));
+             setting.disk, setting.small_cells, setting.own_cells, setting.small_ram, setting.small_disk,
+             setting.parallel, setting.sequences, setting.batch, setting.frontiers, setting.text, setting.most_points,
+             setting.least_step, static_cast<int>(setting.loads));
 }
 
 // Mistakes above the engine that a checker of histories must notice.

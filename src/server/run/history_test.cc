@@ -127,6 +127,12 @@ TEST_P(Histories, WithDamageFaultsAndFullBudgetsGiveTheRightText) {
   EXPECT_TRUE(passed(result)) << told(result);
 }
 
+// Captures are further apart then, so that the twin's promises do not hold after a kill; text is right in any case.
+TEST_P(Histories, InCellsOfTheirOwnGiveTheRightTextAndReuseWhatIsPromised) {
+  const auto result = explore(GetParam(), {}, false, stories() / 2, true, [](Setting& s) { s.own_cells = true; });
+  EXPECT_TRUE(passed(result)) << told(result);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Histories,
                          testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
                                          MemoryClass::kRecurrent, MemoryClass::kOpaque),

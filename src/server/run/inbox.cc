@@ -15,26 +15,38 @@ constexpr std::size_t kMostQuestions = 64;
 
 }  // namespace
 
-Inbox::Inbox(std::size_t most_open) : most_open_(most_open) {}
+Inbox::Inbox(std::size_t most_open, std::size_t most_of_key) : most_open_(most_open), most_of_key_(most_of_key) {}
 Inbox::~Inbox() = default;
+
+Status Inbox::check_room(std::size_t replies, std::uint64_t key) const {
+  if (in_flight_ - ahead_ + replies > most_open_) return busy("too many requests are waiting; try again later");
+  const auto found = of_key_.find(key);
+  const std::size_t open = found == of_key_.end() ? 0 : found->second;
+  if (key == policy::kNoKey || open + replies <= most_of_key_) return {};
+  return busy(
+      fmt::format("{} requests with this API key run or wait, and {} may; try again later", open, most_of_key_));
+}
 
 Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   std::size_t replies = 0;
   for (const auto& request : requests) replies += 1 + request->branches.size();
   const bool ahead = std::ranges::any_of(requests, [](const auto& request) { return request->job.ahead; });
-  if (replies > most_open_) {
-    return invalid(
-        fmt::format("{} replies are more than this server may hold at a time: ask for at most {}, or start "
-                    "it with a larger --queue-limit",
-                    replies, most_open_));
+  const std::uint64_t key = requests.empty() ? policy::kNoKey : requests.front()->job.key;
+  const std::size_t most = key == policy::kNoKey ? most_open_ : std::min(most_open_, most_of_key_);
+  if (replies > most) {
+    return invalid(fmt::format(
+        "{} replies are more than this server may hold at a time{}: ask for at most {}, or start "
+        "it with a larger --{}",
+        replies, most < most_open_ ? " for one API key" : "", most, most < most_open_ ? "key-limit" : "queue-limit"));
   }
   MutexLock lock(mutex_);
   if (closed_ || stopping_) return busy("the server is shutting down");
-  if (in_flight_ - ahead_ + replies > most_open_) return busy("too many requests are waiting; try again later");
+  TRY(check_room(replies, key));
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
   stats_.requests += requests.size();
   stats_.waiting += replies;
   in_flight_ += replies;
+  if (key != policy::kNoKey) of_key_[key] += replies;
   if (ahead) ahead_ += replies;
   for (auto& request : requests) {
     if (request->trace != nullptr) request->trace->in_flight = in_flight_;
@@ -80,7 +92,9 @@ bool Inbox::idle() const {
 
 SchedulerStats Inbox::stats() const {
   MutexLock lock(mutex_);
-  return stats_;
+  SchedulerStats stats = stats_;
+  stats.closed = closed_ || stopping_;
+  return stats;
 }
 
 Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
@@ -94,10 +108,11 @@ Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
   return arrived;
 }
 
-void Inbox::note_queue(std::size_t running, std::size_t waiting) {
+void Inbox::note_now(const Now& now) {
   MutexLock lock(mutex_);
-  stats_.running = running;
-  stats_.waiting = waiting;
+  stats_.running = now.running;
+  stats_.waiting = now.waiting;
+  stats_.cells = now.cells;
   for (const auto& request : requests_) stats_.waiting += 1 + request->branches.size();
 }
 
@@ -116,10 +131,13 @@ std::vector<Question> Inbox::take_questions(std::size_t most) {
   return taken;
 }
 
-void Inbox::note_ended(bool ahead) {
+void Inbox::note_ended(const Ended& ended) {
   MutexLock lock(mutex_);
+  stats_.waited.add(ended.waited);
   --in_flight_;
-  if (ahead) --ahead_;
+  if (ended.ahead) --ahead_;
+  const auto found = of_key_.find(ended.key);
+  if (found != of_key_.end() && --found->second == 0) of_key_.erase(found);
 }
 
 }  // namespace kvkeep::server

@@ -9,11 +9,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
 #include "cache/cache_options.h"
+#include "policy/next_call.h"
 #include "server/run/lookup.h"
 #include "server/run/scheduler_stats.h"
 
@@ -32,12 +34,13 @@ using Question = std::function<void(const Error* stopped)>;
 
 class Inbox {
  public:
-  // `most_open`: the number of replies that may run and wait. A prefill ahead makes room for others and counts as none.
-  explicit Inbox(std::size_t most_open);
+  // `most_open`: the number of replies that may run and wait; `most_of_key`: of these, for one Job::key. A prefill
+  // ahead makes room for others and counts as none of the former.
+  explicit Inbox(std::size_t most_open, std::size_t most_of_key = SIZE_MAX);
   ~Inbox();
 
-  // Takes all or none. kBusy if too many replies would be open, branches included, the server stops, or there are
-  // others and one of them is a prefill ahead; kInvalid if there are more replies than may ever be open.
+  // Takes all or none; all have the same key. kBusy if too many replies would be open, branches included, the server
+  // stops, or there are others and one of them is a prefill ahead; kInvalid if there are more than may ever be open.
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
@@ -63,13 +66,26 @@ class Inbox {
   };
   // Returns everything that came since the last call. If nothing came, waits for at most `wait`, or until stop().
   Arrived collect(std::chrono::milliseconds wait);
-  void note_queue(std::size_t running, std::size_t waiting);  // so many of the collected requests, now
-  void await_loaded(std::chrono::milliseconds wait);          // for at most `wait`, until a read is done
-  std::vector<Question> take_questions(std::size_t most);     // the oldest first
-  void note_ended(bool ahead);                                // of a request; `ahead`: it was a prefill ahead
+  struct Now {
+    std::size_t running = 0;  // of the collected requests
+    std::size_t waiting = 0;  // replies of the collected requests
+    CellCounts cells = {};    // of the model's memory
+  };
+  void note_now(const Now& now);
+  void await_loaded(std::chrono::milliseconds wait);       // for at most `wait`, until a read is done
+  std::vector<Question> take_questions(std::size_t most);  // the oldest first
+  struct Ended {
+    bool ahead = false;  // it was a prefill ahead
+    std::uint64_t key = policy::kNoKey;
+    WaitTimes waited = {};
+  };
+  void note_ended(const Ended& ended);  // of one reply
 
  private:
+  Status check_room(std::size_t replies, std::uint64_t key) const REQUIRES(mutex_);
+
   const std::size_t most_open_;
+  const std::size_t most_of_key_;
   std::atomic<bool> closed_ = false;    // stays so
   std::atomic<bool> stopping_ = false;  // set with mutex_ held, so that no wake-up is missed
 
@@ -79,8 +95,9 @@ class Inbox {
   std::vector<LoadedState> loaded_ GUARDED_BY(mutex_);
   std::deque<Question> questions_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;
-  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
-  std::size_t ahead_ GUARDED_BY(mutex_) = 0;      // of these, prefills ahead
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;                              // accepted and not ended
+  std::size_t ahead_ GUARDED_BY(mutex_) = 0;                                  // of these, prefills ahead
+  std::unordered_map<std::uint64_t, std::size_t> of_key_ GUARDED_BY(mutex_);  // of these, by key; kNoKey is not counted
   SchedulerStats stats_ GUARDED_BY(mutex_);
 };
 

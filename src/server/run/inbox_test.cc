@@ -30,15 +30,15 @@ TEST(Inbox, HandsOverInOrderAndCounts) {
   EXPECT_EQ(arrived.requests[0]->job.id, "a");
   EXPECT_EQ(inbox.stats().waiting, 2U) << "collected, but not started";
   ASSERT_TRUE(inbox.submit(request("c")).ok());
-  inbox.note_queue(1, 1);
+  inbox.note_now({.running = 1, .waiting = 1});
   EXPECT_EQ(inbox.stats().running, 1U);
   EXPECT_EQ(inbox.stats().waiting, 2U);
   EXPECT_TRUE(inbox.collect(kNoWait).any());
-  inbox.note_ended(false);
+  inbox.note_ended({});
   EXPECT_FALSE(inbox.collect(kNoWait).any());
-  inbox.note_ended(false);
+  inbox.note_ended({});
   EXPECT_FALSE(inbox.idle());
-  inbox.note_ended(false);
+  inbox.note_ended({});
   EXPECT_TRUE(inbox.idle());
 }
 
@@ -48,9 +48,9 @@ TEST(Inbox, RefusesMoreThanMayBeOpen) {
   ASSERT_TRUE(inbox.submit(request("b")).ok());
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
   (void)inbox.collect(kNoWait);
-  inbox.note_queue(1, 1);
+  inbox.note_now({.running = 1, .waiting = 1});
   EXPECT_FALSE(inbox.submit(request("d")).ok()) << "one runs and one waits";
-  inbox.note_ended(false);
+  inbox.note_ended({});
   EXPECT_TRUE(inbox.submit(request("e")).ok());
 }
 
@@ -62,20 +62,52 @@ TEST(Inbox, RefusesForEverWhatNeverFits) {
   EXPECT_EQ(inbox.submit(std::move(three)).error().kind, ErrorKind::kInvalid) << "trying again would not help";
 }
 
+TEST(Inbox, AKeyHasALimitOfItsOwn) {
+  const auto of_key = [](std::uint64_t key) {
+    auto made = request("a");
+    made.front()->job.key = key;
+    return made;
+  };
+  Inbox inbox(10, 2);
+  ASSERT_TRUE(inbox.submit(of_key(7)).ok());
+  ASSERT_TRUE(inbox.submit(of_key(7)).ok());
+  EXPECT_EQ(inbox.submit(of_key(7)).error().kind, ErrorKind::kBusy);
+  EXPECT_TRUE(inbox.submit(of_key(8)).ok()) << "another key has its own";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(inbox.submit(request("nobody's")).ok());
+  inbox.note_ended({.key = 8});
+  EXPECT_FALSE(inbox.submit(of_key(7)).ok());
+  inbox.note_ended({.key = 7});
+  EXPECT_TRUE(inbox.submit(of_key(7)).ok());
+  auto three = of_key(9);
+  for (int i = 0; i < 2; ++i) three.front()->branches.push_back(std::make_unique<Request>());
+  EXPECT_EQ(inbox.submit(std::move(three)).error().kind, ErrorKind::kInvalid) << "trying again would not help";
+}
+
+TEST(Inbox, CountsTheWaitsOfThoseThatEnded) {
+  Inbox inbox(10);
+  ASSERT_TRUE(inbox.submit(request("a")).ok());
+  Inbox::Ended ended;
+  ended.waited.add(WaitCause::kDisk, 12);
+  inbox.note_ended(ended);
+  EXPECT_EQ(inbox.stats().waited[WaitCause::kDisk], 12);
+}
+
 TEST(Inbox, APrefillAheadTakesNobodysPlace) {
   Inbox inbox(1);
   ASSERT_TRUE(inbox.submit(request("ahead", true)).ok());
   EXPECT_TRUE(inbox.submit(request("a")).ok());
-  inbox.note_ended(true);
+  inbox.note_ended({.ahead = true});
   EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
-  inbox.note_ended(false);
+  inbox.note_ended({});
   EXPECT_TRUE(inbox.idle());
 }
 
 TEST(Inbox, TakesNothingMoreOnceItIsClosed) {
   Inbox inbox(2);
   ASSERT_TRUE(inbox.submit(request("a")).ok());
+  EXPECT_FALSE(inbox.stats().closed);
   inbox.close();
+  EXPECT_TRUE(inbox.stats().closed);
   EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
   EXPECT_FALSE(inbox.stopping());
   EXPECT_EQ(inbox.collect(kNoWait).requests.size(), 1U) << "those that were taken go on";
@@ -91,17 +123,17 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   EXPECT_EQ(inbox.stats().waiting, 4U);
   EXPECT_EQ(inbox.stats().requests, 2U);
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
-  inbox.note_queue(0, 0);
+  inbox.note_now({});
   EXPECT_EQ(inbox.stats().waiting, 4U);
   Inbox::Arrived arrived = inbox.collect(kNoWait);
   EXPECT_EQ(arrived.requests.size(), 2U);
   std::vector<std::unique_ptr<Request>> waiting;
   for (auto& one : arrived.requests) waiting.push_back(std::move(one));
-  inbox.note_queue(0, waiting_replies(waiting, {}));
+  inbox.note_now({.waiting = waiting.size() + branches_of(waiting)});
   EXPECT_EQ(inbox.stats().waiting, 4U);
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(inbox.idle());
-    inbox.note_ended(false);
+    inbox.note_ended({});
   }
   EXPECT_TRUE(inbox.idle());
 }

@@ -16,12 +16,15 @@
 #include "engine/sampling.h"
 #include "policy/cut.h"
 #include "policy/next_call.h"
+#include "server/run/waits.h"
 
 namespace kvkeep::server {
 
 // Returns a run of tokens as quoted text that is safe in a log.
 using ShowTokens = std::function<std::string(TokenSpan)>;
 
+struct Asker;
+struct FoundBreak;
 struct RequestOrigin;
 struct TokenScores;
 
@@ -37,10 +40,12 @@ struct Job {
   std::optional<std::size_t> place = {};             // where monitors and slot orders find it, if that place is free
   std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
   std::uint64_t session = policy::kNoSession;        // a hint for the order: requests of one session take turns as one
+  std::uint64_t key = policy::kNoKey;                // the API key that asks: keys share the places evenly
   int priority = 0;                                  // of those that wait the lowest come first
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h); null: none
+  std::shared_ptr<const Asker> asker = {};           // for explanations (found_break.h); null: none
   // A prefill ahead, for a request that may come: it runs while there is nothing else to do, and ends (kGone) when a
   // request comes; the state that it computed is kept.
   bool ahead = false;
@@ -50,19 +55,33 @@ struct Job {
   std::size_t kept_tokens = 0;       // stay at the beginning of a full context that shifts (context_shift.h)
   std::size_t discarded_tokens = 0;  // leave it after those; 0: half of the others
   double longest_prefill_ms = 0;     // prefill ends the request after this time, at the end of a slice; 0: no limit
+  double longest_ms = 0;             // from submit to the last token; the request ends after this time; 0: no limit
 };
 
 // The tier of the deepest reused token: where its rows came from, or, for models without rows, the point that holds all
 // tokens. "token": all reused ids are the prompt's own; "text": some are ids that this server sampled for the same
 // text. The tier's count in JobStats is never 0.
-enum class CacheSource { kNone, kMemoryToken, kRamToken, kDiskToken, kMemoryText, kRamText, kDiskText };
+enum class CacheSource {
+  kNone,
+  kMemoryToken,
+  kRamToken,
+  kDiskToken,
+  kSharedToken,
+  kMemoryText,
+  kRamText,
+  kDiskText,
+  kSharedText
+};
 std::string_view to_string(CacheSource source);
+// Returns the source of rows in that tier, matched by token.
+CacheSource source_of(policy::CacheTier tier);
 // Returns the same tier, matched as text.
 CacheSource as_text(CacheSource source);
 
 // Where the restored point or window came from; kNone if the sequence was complete there already, or rows were enough.
-enum class CachePoint { kNone, kRam, kDisk };
+enum class CachePoint { kNone, kRam, kDisk, kShared };
 std::string_view to_string(CachePoint point);
+CachePoint point_of(policy::CacheTier tier);
 
 // Why no more of the prompt was reused.
 enum class MissReason {
@@ -81,22 +100,28 @@ std::string_view to_string(MissReason reason);
 
 struct JobStats {
   std::size_t prompt_tokens = 0;  // of the effective prompt
-  std::size_t cached_tokens = 0;  // memory + ram + disk
+  std::size_t cached_tokens = 0;  // memory + ram + disk + shared
   std::size_t memory_tokens = 0;
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
+  std::size_t shared_tokens = 0;
   CacheSource source = CacheSource::kNone;
   CachePoint point = CachePoint::kNone;
   MissReason miss = MissReason::kNothingCached;
   std::size_t known_tokens = 0;      // tokens of the prompt that were computed once, though their state may be gone
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
-  bool truncated = false;                 // tokens left the full context
-  double queue_ms = 0;                    // from submit to start, while other requests came first or held the cells
-  double load_ms = 0;                     // restoring rows, disk included
-  double prompt_ms = 0;                   // from start to the first sampled token
-  double predicted_ms = 0;                // from the first sampled token to the last
-  void count_memory(std::size_t tokens);  // so many are reused from the model's memory, none from other tiers yet
+  bool truncated = false;         // tokens left the full context
+  std::uint32_t preemptions = 0;  // times that its prefill paused for a slice of another request
+  Waits waits;                    // from submit to its first token, and while it was set aside
+  double queue_ms = 0;            // from submit to start, while other requests came first or held the cells
+  double search_ms = 0;           // of that, until the shared tier had answered
+  double load_ms = 0;             // restoring rows, disk and shared tier included
+  double prompt_ms = 0;           // from start to the first sampled token
+  double predicted_ms = 0;        // from the first sampled token to the last
+  // So many are reused from the model's memory, none from other tiers yet.
+  void count_memory(std::size_t tokens, CachePoint restored = CachePoint::kNone);
+  std::size_t& tokens_in(policy::CacheTier tier);
 };
 
 enum class Finish {
@@ -111,6 +136,7 @@ std::string_view to_string(Finish how);  // for the log
 class JobSink {
  public:
   virtual ~JobSink() = default;
+  virtual void on_break(std::shared_ptr<const FoundBreak> /*found*/) {}  // once, before on_prefill(), if explained
   // Prefill has reached `processed` of stats.prompt_tokens (in the first call: the reused tokens).
   virtual void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) = 0;
   virtual void on_scores(const TokenScores& /*scores*/) {}  // of the next on_token(), if the job wants them

@@ -13,6 +13,7 @@ std::size_t Places::show(std::span<const std::unique_ptr<Request>> admitted) {
   for (const auto& request : admitted) {
     if (!request->place) continue;
     places_[*request->place].running = request->sink != nullptr;
+    places_[*request->place].phase = request->phase;
     places_[*request->place].stats = request->stats;
   }
   for (const auto& request : admitted) {
@@ -30,6 +31,7 @@ void Places::take(Request& request) {
   request.place = static_cast<std::size_t>(free - places_.begin());
   *free = {.running = true,
            .task = ++tasks_,
+           .phase = request.phase,
            .stats = request.stats,
            .max_tokens = request.job.max_tokens,
            .sampling = request.job.sampling,

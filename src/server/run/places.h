@@ -33,7 +33,8 @@ struct Conversation {
 struct Place {
   bool running = false;
   std::uint64_t task = 0;  // number of the request that runs here or ran here last, from 1 on; 0: none did yet
-  JobStats stats = {};     // of that request
+  policy::ScheduledRequest::Phase phase = {};  // of that request
+  JobStats stats = {};                         // of that request
   std::optional<std::int64_t> max_tokens = {};
   engine::SamplingParams sampling = {};  // without grammar and biases, which may be long and show what was asked
   std::shared_ptr<const Conversation> conversation =

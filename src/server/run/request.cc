@@ -1,10 +1,14 @@
 #include "server/run/request.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "base/assert.h"
+#include "os/clock.h"
+#include "policy/share.h"
 #include "server/run/branches.h"
 
 namespace kvkeep::server {
@@ -35,12 +39,43 @@ std::unique_ptr<Request> make_request(Submission submission) {
   return request;
 }
 
+void note_search(Request& request, policy::RateMeter& rates) {
+  if (request.search == nullptr) return;
+  const std::shared_ptr<Search> search = std::exchange(request.search, nullptr);
+  search->abandon();
+  const auto found = search->result();
+  request.stats.search_ms = found ? found->ms : search->ms();
+  if (found && found->asked) rates.note_shared_answer(found->ms);
+}
+
+void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t now_ns, policy::RateMeter& rates) {
+  request.phase = Request::Phase::kWaiting;
+  request.stats.load_ms += static_cast<double>(now_ns - request.load_started_ns) / 1e6;
+  request.stats.waits.end(now_ns);
+  if (request.trace != nullptr) request.trace->add_read(result);
+  rates.note_read(result.bytes_read, result.read_ms);
+  rates.note_shared_read(result.shared_bytes, result.shared_reads, result.shared_ms);
+  if (result.status) return;
+  spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
+               request.job.id);
+  request.restore.note_failed_read();
+}
+
+Occupant occupant(const Request& request, bool cached) {
+  return {.id = request.job.id, .tenant = request.job.tenant, .cached = cached, .sampled = request.effective.sampled};
+}
+
+Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
+                                                      engine::Engine& engine) {
+  TRY_ASSIGN(std::unique_ptr<engine::Sampler> sampler, engine.make_sampler(sampling));
+  for (const TokenId token : tokens.last(std::min(sampler_window(sampling), tokens.size()))) sampler->accept(token);
+  return sampler;
+}
+
 Status prepare_sampler(Request& request, engine::Engine& engine) {
-  if (request.sampler != nullptr) return {};
-  TRY_ASSIGN(request.sampler, engine.make_sampler(request.job.sampling));
-  const TokenSpan tokens = request.effective.tokens;
-  const std::size_t window = std::min(sampler_window(request.job.sampling), tokens.size());
-  for (const TokenId token : tokens.last(window)) request.sampler->accept(token);
+  if (request.sampler == nullptr) {
+    TRY_ASSIGN(request.sampler, make_sampler(request.job.sampling, request.effective.tokens, engine));
+  }
   return {};
 }
 
@@ -59,12 +94,69 @@ std::optional<MissReason> Request::restore_failure() const {
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
 }
 
-void note_reused(Request& request, Position held) {
+void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks) {
   JobStats& stats = request.stats;
   stats.cached_tokens = request.told_tokens = held.value();
   stats.known_tokens = request.known.end.value();
   const auto& text_from = request.effective.text_from;
   if (text_from && *text_from < held) stats.source = as_text(stats.source);
+  stats.miss = lookup.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
+                                  request.restore_failure());
+  request.found_break = breaks.find({.job = request.job,
+                                     .stats = stats,
+                                     .tokens = request.effective.tokens,
+                                     .asker = request.effective.asker.get(),
+                                     .difference = request.difference ? &*request.difference : nullptr,
+                                     .known_rest = request.known_rest});
+  request.known_rest = {};
+}
+
+void note_started(Request& request, std::int64_t now_ns) {
+  request.stats.waits.end(now_ns);
+  if (request.started_ns != 0) return;
+  request.started_ns = now_ns;
+  request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, now_ns);
+}
+
+bool is_prefill_too_long(Request& request, std::int64_t now_ns) {
+  const double ms = os::elapsed_ms(request.started_ns, now_ns);
+  const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
+  if (!is_first || request.job.longest_prefill_ms <= 0 || ms <= request.job.longest_prefill_ms) return false;
+  request.stats.prompt_ms = ms;
+  return true;
+}
+
+void note_prompt_done(Request& request, std::int64_t now_ns) {
+  const bool is_first = request.first_token_ns == 0;
+  if (is_first) request.first_token_ns = now_ns;
+  if (!is_first && !std::exchange(request.is_late, false)) return;
+  request.stats.prompt_ms = os::elapsed_ms(request.started_ns, now_ns);
+  log_prompt_done(request.job, request.stats);
+}
+
+std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns) {
+  const double most_ms = request.job.longest_ms;
+  if (most_ms <= 0 || os::elapsed_ms(request.submitted_ns, now_ns) <= most_ms) return std::nullopt;
+  if (request.stats.predicted_tokens > 0) return Overdue{};
+  return Overdue{Finish::kError, busy("no token came within t_max_total_ms; what was computed is kept, try it again")};
+}
+
+void note_set_aside(Request& request, std::int64_t now_ns) {
+  request.stats.waits.begin(WaitCause::kCells, now_ns);
+  if (request.stats.predicted_tokens > 0 && request.paused_ns == 0) request.paused_ns = now_ns;
+}
+
+void note_late(Request& branch, std::int64_t now_ns) {
+  branch.is_late = true;
+  branch.started_ns = 0;
+  branch.paused_ns = now_ns;
+  branch.stats.waits.begin(WaitCause::kPlace, now_ns);
+}
+
+void note_decodes(Request& request, std::int64_t now_ns) {
+  request.phase = Request::Phase::kDecode;
+  request.stats.waits.end(now_ns);
+  if (request.paused_ns != 0) request.first_token_ns += now_ns - std::exchange(request.paused_ns, 0);
 }
 
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences) {
@@ -84,11 +176,9 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   return batch;
 }
 
-std::size_t waiting_replies(std::span<const std::unique_ptr<Request>> waiting,
-                            std::span<const std::unique_ptr<Request>> active) {
-  std::size_t replies = waiting.size();
-  for (const auto& request : waiting) replies += request->branches.size();
-  for (const auto& request : active) replies += request->branches.size();
+std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests) {
+  std::size_t replies = 0;
+  for (const auto& request : requests) replies += request->branches.size();
   return replies;
 }
 
@@ -102,13 +192,27 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
   return static_cast<std::uint32_t>(promised);
 }
 
+void capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride) {
+  const std::optional<policy::Cut> cut = request.cuts.take(sequences[*request.seq].end());
+  const Position end = sequences[*request.seq].end();
+  const bool complete = end.value() >= request.effective.tokens.size();
+  if (!cut && !complete && end - request.captured_to < stride.tokens) return;
+  request.captured_to = end;
+  const policy::Cut at = cut.value_or(policy::Cut{});
+  sequences.capture(*request.seq, at.reason);
+  if (!cut && !stride.bounds) return;
+  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
+  sequences.capture_point(*request.seq, at.reason, keeping);
+}
+
 EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error) {
   return {.stats = request.stats,
           .started = request.reported,
           .difference = request.difference ? &*request.difference : nullptr,
           .markers = request.effective.markers,
           .how = how,
-          .error = error};
+          .error = error,
+          .found = request.found_break};
 }
 
 double note_sampled(Request& request, TokenId token, double ms) {
@@ -137,12 +241,17 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
   const Position scored = Position{} + held + kScoredSlice;
   if (request.wants_scores()) end = std::min(end.value_or(scored), scored);
   const Position capture_at = request.captured_to + capture.tokens;
+  if (capture.grid > 0) {
+    const Position on_grid = policy::next_on_grid(Position{} + held, capture.grid);
+    end = std::min(end.value_or(on_grid), on_grid);
+  }
   if (capture.bounds && capture_at > Position{} + held) end = std::min(end.value_or(capture_at), capture_at);
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
           .awaits = request.awaits.has_value(),
           .ahead = request.job.ahead,
+          .key = request.job.key,
           .session = request.job.session,
           .priority = request.job.priority,
           .tokens = request.effective.tokens.size(),

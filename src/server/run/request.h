@@ -13,11 +13,14 @@
 #include "engine/engine.h"
 #include "policy/cut.h"
 #include "policy/next_call.h"
+#include "server/run/break_finder.h"
+#include "server/run/found_break.h"
 #include "server/run/job.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_log.h"
 #include "server/run/restore.h"
+#include "server/run/search.h"
 #include "server/run/sequences.h"
 #include "server/run/trace.h"
 
@@ -33,6 +36,10 @@ struct AwaitedPrefix {
 struct Request {
   using Phase = policy::ScheduledRequest::Phase;
 
+  ~Request() {
+    if (search != nullptr) search->abandon();
+  }
+
   Job job;
   std::shared_ptr<JobSink> sink;  // null: the request ended in this round
   JobStats stats;
@@ -44,18 +51,23 @@ struct Request {
   Restore restore;
   policy::KnownPath known;               // of its prompt, by the last lookup
   std::optional<Difference> difference;  // where it leaves the nearest known prompt, by the first lookup
+  std::vector<TokenId> known_rest = {};  // of that prompt, from the difference on; until its prefill begins
+  std::shared_ptr<const FoundBreak> found_break = {};  // why it reuses no more, once its prefill has begun
   PrefillCuts cuts;
   bool load_too_slow = false;  // more is cached, but prefilling was faster
   std::int64_t submitted_ns = 0;
   std::int64_t started_ns = 0;  // when its first plan began to be carried out
   std::int64_t load_started_ns = 0;
-  std::int64_t first_token_ns = 0;
-  bool fork_refused = false;  // the model's memory refused to share a prefix with it: do not try again
-  int failures = 0;           // decode calls that failed for it
-  bool reported = false;      // the first on_prefill was sent
-  bool must_wait = false;     // its plan found no room, and nothing has changed since
+  std::int64_t first_token_ns = 0;  // moved on by the time that it could not decode since
+  std::int64_t paused_ns = 0;       // since when it cannot decode, although it has a token; 0: it can
+  bool fork_refused = false;        // the model's memory refused to share a prefix with it: do not try again
+  int failures = 0;                 // decode calls that failed for it
+  bool reported = false;            // the first on_prefill was sent
+  bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself
+  bool must_wait = false;           // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
-  std::uint64_t number = 0;  // by arrival, from 1 on
+  std::uint64_t number = 0;             // by arrival, from 1 on
+  std::shared_ptr<Search> search = {};  // of the shared tier; null: none is under way
   std::optional<AwaitedPrefix> awaits = {};
   std::uint32_t awaited = 0;            // so often
   std::uint32_t passed = 0;             // see policy::ScheduledRequest
@@ -68,6 +80,8 @@ struct Request {
   std::vector<TokenId> reply_before = {};  // sampled before the context shifted last
   std::size_t scored_tokens = 0;           // of the prompt, as far as on_prompt_scores() told
 
+  // Returns true until its figures say what a start of its own reused.
+  bool counts_start() const { return !reported || is_late; }
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
   LookupTiers tiers() const {
@@ -80,20 +94,52 @@ struct Request {
 // Preconditions: the prompt is not empty, and there is a sink.
 std::unique_ptr<Request> make_request(Submission submission);
 
-// Makes the sampler and shows it the tokens that penalties look back at, unless there is one. Errors as make_sampler.
+// Takes the result of its search of the shared tier, if it had one.
+void note_search(Request& request, policy::RateMeter& rates);
+
+// State was read for it, or could not be.
+void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t now_ns, policy::RateMeter& rates);
+
+// Shows a sequence which request takes it. `cached`: its state may be captured and shared.
+Occupant occupant(const Request& request, bool cached);
+
+// Makes a sampler and shows it the tokens that penalties look back at. Errors as Engine::make_sampler.
+Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
+                                                      engine::Engine& engine);
+// Makes the request's, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
 
-// Its prefill begins: the first `held` tokens are reused.
-void note_reused(Request& request, Position held);
+// Its prefill begins: the first `held` tokens are reused. Notes also why no more are.
+void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks);
+// Its first plan, or a later one, is carried out.
+void note_started(Request& request, std::int64_t now_ns);
+// Returns true if it ends without a token because its first prefill takes longer than it may.
+bool is_prefill_too_long(Request& request, std::int64_t now_ns);
+// All of its prompt is in the model's memory, perhaps once more.
+void note_prompt_done(Request& request, std::int64_t now_ns);
+
+// How a request ends that takes longer than it may in all (Job::longest_ms): with the tokens that it has, or kBusy.
+struct Overdue {
+  Finish how = Finish::kLength;
+  std::optional<Error> error = {};
+};
+// Returns nullopt as long as there is time.
+std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns);
+
+// It gave its sequence back, and waits for cells.
+void note_set_aside(Request& request, std::int64_t now_ns);
+// A further reply to a prompt whose prefill ended now: it finds no place, and starts by itself later.
+void note_late(Request& branch, std::int64_t now_ns);
+// It begins to decode, or does so again: the time since `paused_ns` is none of its reply's.
+void note_decodes(Request& request, std::int64_t now_ns);
 
 // The batch that decodes the last token of each.
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences);
 // The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
-// Replies that have no place yet: those of requests that wait, and branches whose prompt is still computed.
-std::size_t waiting_replies(std::span<const std::unique_ptr<Request>> waiting,
-                            std::span<const std::unique_ptr<Request>> active);
+// Further replies of these requests, whose prompts are still to be computed.
+std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests);
 
 // Cells that requests will take whose rows are being read from disk, or whose prompts are being prefilled.
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);
@@ -114,8 +160,11 @@ RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId
 // captures are.
 struct CaptureStride {
   std::size_t tokens = 0;
-  bool bounds = false;  // no slice goes beyond the next capture: rows of a window would slide off uncaptured
+  bool bounds = false;   // no slice goes beyond the next capture: rows of a window would slide off uncaptured
+  std::size_t grid = 0;  // no slice goes beyond the next multiple of it, where other servers look for state; 0: none
 };
+// Captures the rows that a slice computed, and a point if the slice ends at a cut; a window with all rows.
+void capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride);
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture);
 
 // The request as the log and the trace show it; the result refers to all three arguments.

@@ -20,7 +20,20 @@ std::string tiers_text(const JobStats& stats) {
   add("memory", stats.memory_tokens);
   add("RAM", stats.ram_tokens);
   add("disk", stats.disk_tokens);
+  add("shared", stats.shared_tokens);
   return text.empty() ? text : text + ")";
+}
+
+// " waited=(place 0.300s, prefix 0.200s)"; "" if it waited for nothing but its place, which queue= says.
+std::string waits_text(const Waits& waits) {
+  std::string text;
+  bool is_more = false;
+  for (const WaitCause cause : kWaitCauses) {
+    if (waits.ended()[cause] < kQueueMs) continue;
+    text += fmt::format("{}{} {:.3f}s", text.empty() ? "" : ", ", to_string(cause), waits.ended()[cause] / 1e3);
+    is_more |= cause != WaitCause::kPlace;
+  }
+  return is_more ? fmt::format(" waited=({})", text) : std::string();
 }
 
 // Names the part of a conversation that a token lies in, without showing its text. Returns "" if there are no turns.
@@ -84,9 +97,10 @@ void log_waiting(const Job& job, const JobStats& stats) {
 
 void log_start(const Job& job, const JobStats& stats) {
   if (stats.cached_tokens > 0) {
-    spdlog::debug("kv cache hit tokens={} known={} source={} memory={} ram={} disk={} point={} load={:.1f} ms id={}",
-                  stats.cached_tokens, stats.known_tokens, to_string(stats.source), stats.memory_tokens,
-                  stats.ram_tokens, stats.disk_tokens, to_string(stats.point), stats.load_ms, job.id);
+    spdlog::debug(
+        "kv cache hit tokens={} known={} source={} memory={} ram={} disk={} shared={} point={} load={:.1f} ms id={}",
+        stats.cached_tokens, stats.known_tokens, to_string(stats.source), stats.memory_tokens, stats.ram_tokens,
+        stats.disk_tokens, stats.shared_tokens, to_string(stats.point), stats.load_ms, job.id);
   } else {
     spdlog::debug("kv cache miss tokens={} known={} reason={} id={}", stats.prompt_tokens, stats.known_tokens,
                   to_string(stats.miss), job.id);
@@ -122,11 +136,24 @@ std::string done_text(const EndedRequest& ended, const ShowTokens* show) {
   if (ended.error) text += fmt::format(" ({})", ended.error->message);
   text += fmt::format(" prompt={}", stats.prompt_tokens);
   if (stats.queue_ms >= kQueueMs) text += fmt::format(" queue={:.3f}s", stats.queue_ms / 1e3);
+  text += waits_text(stats.waits);
+  if (stats.preemptions > 0) text += fmt::format(" preempted={}", stats.preemptions);
   if (!ended.started) return text + ": never started";
   text += fmt::format(" cached={}{} prefilled={} in {:.3f}s reply={} in {:.3f}s reason={}", stats.cached_tokens,
                       tiers_text(stats), stats.prefilled_tokens, stats.prompt_ms / 1e3, stats.predicted_tokens,
                       stats.predicted_ms / 1e3, to_string(stats.miss));
-  return text + ": " + miss_text(ended, show);
+  return text + ": " + miss_text(ended, show) + loss_text(ended);
+}
+
+std::string loss_text(const EndedRequest& ended) {
+  constexpr std::size_t kLeastTokens = 32;
+  if (ended.found == nullptr || ended.found->found.lost_tokens < kLeastTokens) return {};
+  const explain::CacheBreak& found = ended.found->found;
+  std::string text = fmt::format("; {}", explain::to_string(found.kind));
+  if (found.kind == explain::BreakKind::kVolatileText) text += fmt::format(" ({})", explain::to_string(found.what));
+  if (found.lost) text += fmt::format(" ({})", explain::to_string(found.lost->cause));
+  return text + fmt::format(" in {}: {} tokens prefilled again in {:.3f}s", explain::place_name(found),
+                            found.lost_tokens, lost_ms(found, ended.stats) / 1e3);
 }
 
 std::string miss_text(const EndedRequest& ended, const ShowTokens* show) {

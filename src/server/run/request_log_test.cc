@@ -18,6 +18,7 @@ struct Case {
   Finish how = Finish::kStop;
   std::optional<Error> error;
   ShowTokens show;
+  std::shared_ptr<const FoundBreak> found;
 
   EndedRequest ended() const {
     return {.stats = stats,
@@ -25,7 +26,8 @@ struct Case {
             .difference = difference ? &*difference : nullptr,
             .markers = markers,
             .how = how,
-            .error = error};
+            .error = error,
+            .found = found};
   }
   std::string miss() const { return miss_text(ended(), show ? &show : nullptr); }
   std::string done() const { return done_text(ended(), show ? &show : nullptr); }
@@ -143,11 +145,47 @@ TEST(RequestLog, TiersQueueAndErrorsAreReported) {
       << one.done();
 }
 
+TEST(RequestLog, WaitsForMoreThanAPlaceAreReportedByCause) {
+  constexpr std::int64_t kMs = 1'000'000;
+  Case one = changed_date();
+  one.stats.waits.begin(WaitCause::kPlace, 0);
+  one.stats.waits.begin(WaitCause::kDisk, 1'500 * kMs);
+  one.stats.waits.end(1'505 * kMs);
+  EXPECT_EQ(one.done().find("waited="), std::string::npos) << "queue= says so";
+  one.stats.waits.begin(WaitCause::kTurn, 2'000 * kMs);
+  one.stats.waits.end(2'250 * kMs);
+  one.stats.preemptions = 2;
+  EXPECT_TRUE(one.done().starts_with("end=stop prompt=625 waited=(place 1.500s, turn 0.250s) preempted=2 cached="))
+      << one.done();
+}
+
 TEST(RequestLog, ARequestThatNeverStartedHasNoReason) {
   Case one = changed_date();
   one.started = false;
   one.how = Finish::kGone;
   EXPECT_EQ(one.done(), "end=client-left prompt=625: never started");
+}
+
+TEST(RequestLog, EndsWithWhatWasLost) {
+  Case one = changed_date();
+  one.stats.prompt_ms = 617;
+  auto found = std::make_shared<FoundBreak>();
+  found->found = {.kind = explain::BreakKind::kVolatileText,
+                  .at = Position{8},
+                  .has_place = true,
+                  .place = {PromptField::kContent, PromptRole::kSystem, 0},
+                  .what = explain::VolatileText::kDate,
+                  .lost_tokens = 500};
+  one.found = found;
+  EXPECT_TRUE(one.done().ends_with("; volatile-text (date) in system: 500 tokens prefilled again in 0.500s"))
+      << one.done();
+  found->found.kind = explain::BreakKind::kEvicted;
+  found->found.lost = explain::LostState{explain::LossCause::kDiskBudget, 1, 500};
+  EXPECT_EQ(loss_text(one.ended()), "; evicted (disk-budget) in system: 500 tokens prefilled again in 0.500s");
+  found->found.lost_tokens = 31;
+  EXPECT_EQ(loss_text(one.ended()), "") << "next to nothing";
+  one.found = nullptr;
+  EXPECT_EQ(loss_text(one.ended()), "");
 }
 
 }  // namespace

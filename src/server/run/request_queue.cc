@@ -11,11 +11,12 @@ namespace {
 
 policy::QueuedRequest facts_of(const Request& request, std::size_t work) {
   return {.number = request.number,
+          .key = request.job.key,
           .session = request.job.session,
           .priority = request.job.priority,
           .work = work,
           .overtaken = request.overtaken,
-          .awaits = request.awaits.has_value()};
+          .awaits = request.awaits.has_value() || request.search != nullptr};
 }
 
 }  // namespace
@@ -23,6 +24,7 @@ policy::QueuedRequest facts_of(const Request& request, std::size_t work) {
 void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
   const policy::QueuedRequest facts = facts_of(*request, work);
   const auto place = std::ranges::upper_bound(facts_, facts.number, {}, &policy::QueuedRequest::number);
+  branches_ += request->branches.size();
   requests_.insert(requests_.begin() + (place - facts_.begin()), std::move(request));
   awaiting_ += facts.awaits ? 1 : 0;
   facts_.insert(place, facts);
@@ -30,6 +32,7 @@ void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
 
 void RequestQueue::add(std::unique_ptr<Request> request) {
   request->number = ++arrived_;
+  request->stats.waits.begin(WaitCause::kPlace, request->submitted_ns);
   const std::size_t work = request->effective.tokens.size();
   insert(std::move(request), work);
 }
@@ -43,6 +46,7 @@ std::unique_ptr<Request> RequestQueue::take(std::size_t at) {
   const auto place = static_cast<std::ptrdiff_t>(at);
   std::unique_ptr<Request> taken = std::move(requests_[at]);
   taken->overtaken = facts_[at].overtaken;
+  branches_ -= taken->branches.size();
   requests_.erase(requests_.begin() + place);
   facts_.erase(facts_.begin() + place);
   return taken;
@@ -68,15 +72,24 @@ void RequestQueue::estimate(const PromptLookup& lookup, const PlanTerms& terms, 
   }
 }
 
-bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_over) {
+bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns) {
   const std::size_t before = awaiting_;
   for (std::size_t i = 0; awaiting_ > 0 && i < facts_.size(); ++i) {
-    if (!facts_[i].awaits || !is_over(*requests_[i]->awaits)) continue;
+    const std::optional<AwaitedPrefix>& awaits = requests_[i]->awaits;
+    const bool searching = requests_[i]->search != nullptr && !requests_[i]->search->over();
+    if (!facts_[i].awaits || searching || (awaits && !is_over(*awaits))) continue;
     requests_[i]->awaits.reset();
+    requests_[i]->stats.waits.begin(WaitCause::kPlace, now_ns);
     facts_[i].awaits = false;
     --awaiting_;
   }
   return awaiting_ < before;
+}
+
+std::span<const std::unique_ptr<Request>> RequestQueue::next_to_check() {
+  const std::size_t from = checked_to_ < requests_.size() ? checked_to_ : 0;
+  checked_to_ = std::min(requests_.size(), from + kMostChecked);
+  return all().subspan(from, checked_to_ - from);
 }
 
 void RequestQueue::erase_ended() {
@@ -86,8 +99,10 @@ void RequestQueue::erase_ended() {
   awaiting_ -= static_cast<std::size_t>(
       std::ranges::count_if(facts_, [&](const auto& facts) { return facts.awaits && ended(facts); }));
   std::size_t kept = 0;
+  branches_ = 0;
   for (std::size_t i = 0; i < facts_.size(); ++i) {
     if (requests_[i]->sink == nullptr) continue;
+    branches_ += requests_[i]->branches.size();
     if (kept != i) requests_[kept] = std::move(requests_[i]);
     facts_[kept++] = facts_[i];
   }
@@ -98,7 +113,7 @@ void RequestQueue::erase_ended() {
 void RequestQueue::clear() {
   requests_.clear();
   facts_.clear();
-  awaiting_ = 0;
+  awaiting_ = branches_ = 0;
 }
 
 }  // namespace kvkeep::server

@@ -24,6 +24,12 @@ class RequestQueue {
   std::span<const std::unique_ptr<Request>> all() const { return requests_; }
   std::span<const policy::QueuedRequest> facts() const { return facts_; }
   bool any_awaits() const { return awaiting_ > 0; }
+  // All that wait here, further replies to their prompts included.
+  std::size_t replies() const { return requests_.size() + branches_; }
+  // Returns at most kMostChecked of all, other ones each time, so that each has its turn again and again: is its client
+  // still there? For a thousand that takes longer than all else that a round decides. Valid until the queue changes.
+  std::span<const std::unique_ptr<Request>> next_to_check();
+  static constexpr std::size_t kMostChecked = 64;
   // The session of the request that got the last place.
   std::uint64_t served_last() const { return served_last_; }
 
@@ -41,8 +47,9 @@ class RequestQueue {
   // Estimates the tokens to prefill of at most `most` requests that have no estimate: each is looked up once. Until
   // then all of its prompt counts.
   void estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most);
-  // Lets requests go on for which `is_over` says so. Returns true if there were any.
-  bool release(const std::function<bool(const AwaitedPrefix&)>& is_over);
+  // Lets requests go on whose searches are over, and those for whose prefix `is_over` says so; from now on they wait
+  // for a place. Returns true if there were any.
+  bool release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns);
   void erase_ended();
   void clear();
 
@@ -54,7 +61,9 @@ class RequestQueue {
   std::uint64_t arrived_ = 0;
   std::uint64_t served_last_ = policy::kNoSession;
   std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
-  std::size_t awaiting_ = 0;        // requests that await a prefix
+  std::size_t awaiting_ = 0;        // requests that await a prefix or a search
+  std::size_t branches_ = 0;        // of all requests
+  std::size_t checked_to_ = 0;      // by next_to_check()
 };
 
 }  // namespace kvkeep::server

@@ -44,7 +44,7 @@ void expect_facts_agree(const RequestQueue& queue) {
   for (std::size_t i = 0; i < queue.size(); ++i) {
     EXPECT_EQ(queue.facts()[i].number, queue.all()[i]->number);
     EXPECT_EQ(queue.facts()[i].session, queue.all()[i]->job.session);
-    EXPECT_EQ(queue.facts()[i].awaits, queue.all()[i]->awaits.has_value());
+    EXPECT_TRUE(queue.facts()[i].awaits || !queue.all()[i]->awaits.has_value());
   }
 }
 
@@ -59,6 +59,57 @@ TEST(RequestQueue, KeepsTheOrderOfArrivalAndItsFacts) {
   EXPECT_EQ(queue.facts()[0].priority, 2);
   EXPECT_EQ(queue.facts()[1].number, 2U);
   expect_facts_agree(queue);
+}
+
+TEST(RequestQueue, EachIsCheckedAgainAndAgainAFewAtATime) {
+  RequestQueue queue;
+  EXPECT_TRUE(queue.next_to_check().empty());
+  constexpr std::size_t kMany = 2 * RequestQueue::kMostChecked + 5;
+  for (std::size_t i = 0; i < kMany; ++i) queue.add(waiting_request({.id = "a"}));
+  for (int turn = 0; turn < 2; ++turn) {
+    std::size_t checked = 0;
+    for (const std::size_t expected : {RequestQueue::kMostChecked, RequestQueue::kMostChecked, std::size_t{5}}) {
+      const auto some = queue.next_to_check();
+      ASSERT_EQ(some.size(), expected);
+      for (const auto& request : some) EXPECT_EQ(request->number, ++checked);
+    }
+    EXPECT_EQ(checked, kMany);
+  }
+  (void)queue.next_to_check();
+  while (queue.size() > 2) (void)queue.take(0);
+  EXPECT_EQ(queue.next_to_check().size(), 2U) << "there are not so many any more";
+}
+
+TEST(RequestQueue, CountsRepliesWithTheirBranches) {
+  RequestQueue queue;
+  auto with_branches = waiting_request({.id = "a"});
+  for (int i = 0; i < 2; ++i) with_branches->branches.push_back(waiting_request({.id = "b"}));
+  queue.add(std::move(with_branches));
+  queue.add(waiting_request({.id = "c"}));
+  EXPECT_EQ(queue.replies(), 4U);
+  queue.all()[1]->sink = nullptr;
+  queue.erase_ended();
+  EXPECT_EQ(queue.replies(), 3U);
+  const auto taken = queue.take(0);
+  EXPECT_EQ(queue.replies(), 0U);
+}
+
+TEST(RequestQueue, KnowsWhatEachWaitsFor) {
+  constexpr std::int64_t kMs = 1'000'000;
+  RequestQueue queue;
+  auto made = waiting_request({.id = "a"});
+  made->submitted_ns = 2 * kMs;
+  queue.add(std::move(made));
+  auto taken = queue.take(0);
+  EXPECT_EQ(taken->stats.waits.now(), WaitCause::kPlace);
+  taken->awaits = AwaitedPrefix{.number = 9, .until = Position{4}};
+  taken->stats.waits.begin(WaitCause::kPrefix, 5 * kMs);
+  queue.put_back(std::move(taken));
+  EXPECT_TRUE(queue.release([](const AwaitedPrefix&) { return true; }, 9 * kMs));
+  const Waits& waits = queue.all()[0]->stats.waits;
+  EXPECT_EQ(waits.now(), WaitCause::kPlace);
+  EXPECT_EQ(waits.ended()[WaitCause::kPlace], 3);
+  EXPECT_EQ(waits.ended()[WaitCause::kPrefix], 4);
 }
 
 TEST(RequestQueue, OneThatStartsOvertakesThoseThatCameBefore) {
@@ -85,10 +136,10 @@ TEST(RequestQueue, OneThatAwaitsAPrefixOvertakesNobodyAndIsNotOvertaken) {
   const auto last = queue.take(2);
   queue.note_started(*last);
   EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{1, 0}));
-  EXPECT_FALSE(queue.release([](const AwaitedPrefix&) { return false; }));
-  EXPECT_TRUE(queue.release([](const AwaitedPrefix& awaited) { return awaited.number == 9; }));
+  EXPECT_FALSE(queue.release([](const AwaitedPrefix&) { return false; }, 0));
+  EXPECT_TRUE(queue.release([](const AwaitedPrefix& awaited) { return awaited.number == 9; }, 0));
   EXPECT_FALSE(queue.facts()[1].awaits);
-  EXPECT_FALSE(queue.release([](const AwaitedPrefix&) { return true; })) << "nobody awaits anything";
+  EXPECT_FALSE(queue.release([](const AwaitedPrefix&) { return true; }, 0)) << "nobody awaits anything";
 }
 
 TEST(RequestQueue, ABranchGoesBeforeAllThatCameAfterItsPrompt) {
@@ -122,7 +173,7 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
   for (int step = 0; step < 3'000; ++step) {
     if (queue.size() < 12)
       queue.add(waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = random() % 3}));
-    if (random() % 5 == 0) (void)queue.release([&](const AwaitedPrefix&) { return random() % 2 == 0; });
+    if (random() % 5 == 0) (void)queue.release([&](const AwaitedPrefix&) { return random() % 2 == 0; }, step);
     if (random() % 9 == 0) {
       queue.all()[random() % queue.size()]->sink = nullptr;
       queue.erase_ended();

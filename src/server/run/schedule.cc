@@ -3,20 +3,32 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/cut.h"
+#include "policy/share.h"
+
 namespace kvkeep::server {
 
 namespace {
 
 // One that computes a prefix for others is as urgent as they are: else requests of a priority between would delay them.
 void lend_priority(policy::ScheduleView& view, std::span<const std::unique_ptr<Request>> admitted,
-                   std::span<const std::unique_ptr<Request>> waiting) {
-  for (const auto& waits : waiting) {
-    if (!waits->awaits) continue;
-    for (std::size_t at = 0; at < admitted.size(); ++at) {
-      const bool is_giver = admitted[at]->number == waits->awaits->number && admitted[at]->seq == waits->awaits->seq;
-      if (is_giver) view.admitted[at].priority = std::min(view.admitted[at].priority, waits->job.priority);
-    }
+                   const Request& waits) {
+  if (!waits.awaits) return;
+  for (std::size_t at = 0; at < admitted.size(); ++at) {
+    const bool is_giver = admitted[at]->number == waits.awaits->number && admitted[at]->seq == waits.awaits->seq;
+    if (is_giver) view.admitted[at].priority = std::min(view.admitted[at].priority, waits.job.priority);
   }
+}
+
+// Where each capture copies the whole sequence. Copying 2,048 rows takes less than a thousandth of the time that
+// computing them does. Rows of windowed models are few bytes next to their windows, and without a capture no position
+// up to the next one is restorable.
+constexpr std::size_t kLeastWhole = 2'048;
+constexpr std::size_t kMostCopies = 3;
+constexpr std::size_t kMostWindowCopies = 8;
+
+std::size_t whole_stride(const Request& request, std::size_t least, std::size_t most_copies) {
+  return policy::whole_capture_stride(request.captured_to.value(), least, most_copies);
 }
 
 }  // namespace
@@ -31,8 +43,11 @@ policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> ad
   for (const auto& request : admitted) {
     view.admitted.push_back(as_scheduled(*request, held(*request), capture_stride(*request)));
   }
-  lend_priority(view, admitted, admitted);
-  if (queue.any_awaits()) lend_priority(view, admitted, queue.all());
+  for (const auto& waits : admitted) lend_priority(view, admitted, *waits);
+  // The facts lie side by side; the requests of a thousand that wait would fill the processor's caches.
+  for (std::size_t at = 0; queue.any_awaits() && at < queue.size(); ++at) {
+    if (queue.facts()[at].awaits) lend_priority(view, admitted, *queue.all()[at]);
+  }
   view.queued = queue.facts();
   view.idle = sequences_.idle();
   view.most_admitted = options_.parallel;
@@ -47,10 +62,17 @@ std::size_t Schedule::held(const Request& request) const {
 
 CaptureStride Schedule::capture_stride(const Request& request) const {
   const cache::StateShape shape = memory_.shape();
-  if (shape.window_tokens > 0 && request.job.cache_prompt && shape.cacheable) {
-    return {.tokens = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens), .bounds = true};
+  const bool kept = request.job.cache_prompt && shape.cacheable;
+  std::size_t least = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens);
+  CaptureStride stride;
+  if (shape.window_tokens > 0 && kept) {
+    least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
+    stride = {.tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least, .bounds = true};
+  } else {
+    stride.tokens = memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
   }
-  return {.tokens = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens)};
+  if (options_.on_grid && kept) stride.grid = policy::share_grid(least);
+  return stride;
 }
 
 policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
@@ -58,7 +80,8 @@ policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
   return {.batch_tokens = model_.batch_tokens,
           .shared_slice_tokens = by_time,
           .own_slice_tokens = std::max(by_time, slices_.efficient()),
-          .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms)};
+          .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms),
+          .pinned_tokens = std::min<std::size_t>(options_.pinned_slice_tokens, model_.batch_tokens)};
 }
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
@@ -68,7 +91,10 @@ bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, co
   bool preempted = false;
   for (const auto& other : admitted) {
     other->passed = other.get() == &chosen ? 0 : other->passed + 1;
-    preempted |= other->number == before && before != chosen.number && other->phase == Request::Phase::kPrefill;
+    const bool is_preempted =
+        other->number == before && before != chosen.number && other->phase == Request::Phase::kPrefill;
+    other->stats.preemptions += is_preempted ? 1 : 0;
+    preempted |= is_preempted;
   }
   return preempted;
 }

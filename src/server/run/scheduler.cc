@@ -14,15 +14,17 @@
 #include "server/run/context_shift.h"
 #include "server/run/embeddings.h"
 #include "server/run/places.h"
+#include "server/run/prefill_cuts.h"
 #include "server/run/request_queue.h"
 #include "server/run/schedule.h"
+#include "server/run/search.h"
+#include "server/run/slot_orders.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
 namespace {
 
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
-
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
 constexpr std::size_t kEstimatesPerRound = 2;
@@ -38,8 +40,9 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       engine_(engine),
       cache_(cache),
       clock_(clock),
-      inbox_(options.parallel + options.queue_limit),
+      inbox_(options.parallel + options.queue_limit, options.key_limit),
       places_(std::make_unique<Places>(options.parallel)),
+      searches_(std::make_unique<Searches>(cache, clock, [this] { inbox_.wake(); })),
       waiting_(std::make_unique<RequestQueue>()),
       traces_(options.trace, clock),
       sequences_({.capture_every_tokens = options.capture_every_tokens,
@@ -51,14 +54,18 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
               engine.memory(), cache, sequences_),
-      cut_planner_({.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
-                   engine.memory(), cache),
+      breaks_(std::make_unique<BreakFinder>(options.explain, cache)),
+      cut_planner_(std::make_unique<CutPlanner>(
+          CutPlannerOptions{.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
+          engine.memory(), cache)),
       schedule_(
           std::make_unique<Schedule>(ScheduleOptions{.parallel = options.parallel,
                                                      .slice_ms = options.slice_ms,
                                                      .ahead_slice_ms = options.ahead_slice_ms,
                                                      .capture_prefilled_tokens = options.capture_prefilled_tokens,
-                                                     .least_window_slice_tokens = options.least_window_slice_tokens},
+                                                     .least_window_slice_tokens = options.least_window_slice_tokens,
+                                                     .pinned_slice_tokens = options.pinned_slice_tokens,
+                                                     .on_grid = cache.publishes()},
                                      engine.description(), engine.memory(), sequences_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
@@ -74,8 +81,15 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
     requests.push_back(make_request(std::move(submission)));
     requests.back()->submitted_ns = clock_.monotonic_ns();
     requests.back()->trace = traces_.begin();
+    if (engine_.memory().shape().cacheable) requests.back()->search = searches_->begin(requests.back()->job);
   }
   return inbox_.submit(std::move(requests));
+}
+
+Status Scheduler::order(const SlotOrder& order, std::shared_ptr<SlotSink> sink) {
+  return inbox_.ask([this, order, sink = std::move(sink)](const Error* stopped) {
+    sink->on_outcome(stopped != nullptr ? *stopped : carry_out(order, *places_, sequences_, cache_));
+  });
 }
 
 std::vector<Place> Scheduler::places() const { return places_->all(); }
@@ -112,15 +126,21 @@ void Scheduler::run() {
     drop_gone();
     sequences_.expire_idle();
     admit();
-    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_->all(), active_));  // a call may take long
+    note_now();  // a call may take long
     decode_step();
     prefill_slice();
     if (options_.embeddings != nullptr) options_.embeddings->turn();
-    inbox_.note_queue(places_->show(active_), waiting_replies(waiting_->all(), active_));
+    note_now();
     erase_finished();
     audit();
   }
   end_all();
+}
+
+void Scheduler::note_now() {
+  inbox_.note_now({.running = places_->show(active_),
+                   .waiting = waiting_->replies() + branches_of(active_),
+                   .cells = sequences_.count_cells()});
 }
 
 policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active_, *waiting_, rates_.rates()); }
@@ -129,14 +149,15 @@ policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active
 
 // Looking up and planning again makes sense only when something has changed, not after every decoded token.
 void Scheduler::admit() {
-  changed_ |= release_awaiting(*waiting_, active_, sequences_);
+  changed_ |= release_awaiting(*waiting_, active_, sequences_, clock_.monotonic_ns());
   if (active_.size() >= options_.parallel) waiting_->estimate(lookup_, terms(), kEstimatesPerRound);
   if (!std::exchange(changed_, false)) return;
   for (const auto& request : active_) request->must_wait = false;
   while (const auto next = policy::next_start(schedule())) {
     if (next->from_queue) active_.push_back(waiting_->take(next->at));
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
-    request.must_wait = !start(request);
+    if (is_over(request)) finish(request, Finish::kGone);
+    request.must_wait = request.sink != nullptr && !start(request);
     if (next->from_queue && !request.awaits) waiting_->note_started(request);
     if (!next->from_queue || !request.awaits) continue;
     waiting_->put_back(std::move(active_.back()));
@@ -145,6 +166,7 @@ void Scheduler::admit() {
 }
 
 bool Scheduler::start(Request& request) {
+  note_search(request, rates_);
   match_text(request);
   if (const Status ready = prepare_sampler(request, engine_); !ready) {
     finish(request, Finish::kError, ready.error());
@@ -154,13 +176,15 @@ bool Scheduler::start(Request& request) {
   FoundPath found = lookup_.find(request.job, tokens, terms(), request.tiers());
   const policy::Plan plan = policy::make_plan(found.view);
   request.known = found.known;
-  if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
+  if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
   if (lookup_.cached(request.job) && await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_)) {
+    request.stats.waits.begin(WaitCause::kPrefix, clock_.monotonic_ns());
     inbox_.count([](SchedulerStats& stats) { ++stats.prefix_waits; });
     return true;
   }
   if (plan.start == policy::Plan::Start::kWait) {
+    request.stats.waits.begin(WaitCause::kCells, clock_.monotonic_ns());
     if (!std::exchange(request.told_to_wait, true) && !request.reported) log_waiting(request.job, request.stats);
     return false;
   }
@@ -189,26 +213,19 @@ PlanTerms Scheduler::terms() const {
 
 // Takes the sequence at once, so that its cells are still there when the rows arrive.
 void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease) {
-  if (request.started_ns == 0) {
-    request.started_ns = clock_.monotonic_ns();
-    request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, request.started_ns);
-  }
+  note_started(request, clock_.monotonic_ns());
   request.seq = sequences_.place(plan);
   if (!request.seq) {
     const bool shares = plan.start == policy::Plan::Start::kFork;
     request.fork_refused |= shares && sequences_[plan.source].state == Sequence::State::kBusy;
     return start_again(request);
   }
-  sequences_.occupy(*request.seq,
-                    {.id = request.job.id,
-                     .tenant = request.job.tenant,
-                     .cached = lookup_.cached(request.job),
-                     .sampled = request.effective.sampled},
+  sequences_.occupy(*request.seq, occupant(request, lookup_.cached(request.job)),
                     TokenSpan(request.effective.tokens).first(plan.from_memory.value()));
   if (plan.load_too_slow) trials_.note_refused();
   if (plan.restored_to > plan.from_memory || plan.point) trials_.note_restored();
   request.load_too_slow |= plan.load_too_slow;
-  if (!request.reported) request.stats.count_memory(plan.from_memory.value());
+  if (request.counts_start()) request.stats.count_memory(plan.from_memory.value());
   if (lease != nullptr) cache_.note_use(*lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
   request.restore.begin(std::move(lease), std::max(plan.from_memory, plan.restored_to), plan.point);
   continue_restore(request);
@@ -241,21 +258,14 @@ void Scheduler::start_again(Request& request) {
 void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
   request.phase = Phase::kLoading;
   request.load_started_ns = clock_.monotonic_ns();
+  request.stats.waits.begin(WaitCause::kDisk, request.load_started_ns);
   cache_.load(
       request.restore.lease(), unit.range,
       [this, target = &request](cache::LoadResult result) { inbox_.deliver({target, std::move(result)}); }, unit.point);
 }
 
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
-  request.phase = Phase::kWaiting;
-  request.stats.load_ms += ms_since(request.load_started_ns);
-  if (request.trace != nullptr) request.trace->add_read(result.bytes_read, result.read_ms);
-  rates_.note_read(result.bytes_read, result.read_ms);
-  if (!result.status) {
-    spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
-                 request.job.id);
-    request.restore.note_failed_read();
-  }
+  note_loaded(request, result, clock_.monotonic_ns(), rates_);
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq || is_over(request)) return request.restore.end();
   const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
@@ -280,7 +290,7 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
   const double bytes = bytes_of(unit, pieces);
   rates_.note_restored(bytes, ms);
   if (request.trace != nullptr) request.trace->add_restored(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
-  if (!request.reported) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
+  if (request.counts_start()) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
   request.restore.note_done(unit);
   return true;
 }
@@ -288,32 +298,31 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
 void Scheduler::begin_prefill(Request& request) {
   request.restore.end();
   request.phase = Phase::kPrefill;
+  request.stats.waits.begin(WaitCause::kTurn, clock_.monotonic_ns());
   request.passed = 0;
   request.captured_to = sequences_[*request.seq].end();
   sequences_.begin_capture(*request.seq);
   const Sequence& held = sequences_[*request.seq];
-  request.cuts = cut_planner_.plan({.job = request.job,
-                                    .tokens = request.effective.tokens,
-                                    .prompt_tokens = request.stats.prompt_tokens,
-                                    .markers = request.effective.markers,
-                                    .known = request.known,
-                                    .first = !request.reported},
-                                   *request.seq, held);
+  request.cuts = cut_planner_->plan({.job = request.job,
+                                     .tokens = request.effective.tokens,
+                                     .prompt_tokens = request.stats.prompt_tokens,
+                                     .markers = request.effective.markers,
+                                     .known = request.known,
+                                     .first = !request.reported},
+                                    *request.seq, held);
   // The reply of an interrupted request reports what the first start reused.
-  if (request.reported) return log_resumed(request.job, request.stats, held.tokens.size());
+  if (!request.counts_start()) return log_resumed(request.job, request.stats, held.tokens.size());
   report_start(request);
 }
 
 void Scheduler::report_start(Request& request) {
   request.reported = true;
   JobStats& stats = request.stats;
-  const Position held = sequences_[*request.seq].end();
-  note_reused(request, held);
-  stats.miss = lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
-                                   request.restore_failure());
+  note_reused(request, sequences_[*request.seq].end(), lookup_, *breaks_);
   inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
   log_start(request.job, stats);
-  request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
+  if (request.found_break != nullptr) request.sink->on_break(request.found_break);
+  if (!request.is_late) request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
 }
 
 // ---- running ----
@@ -349,9 +358,13 @@ void Scheduler::prefill_slice() {
   const auto slice = policy::next_slice(schedule());
   if (!slice) return;
   Request& request = *active_[slice->at];
+  const Result<bool> branches_are_ready = prepare_branches(request, engine_);
+  if (!branches_are_ready) return finish(request, Finish::kError, branches_are_ready.error());
+  if (!*branches_are_ready) return;  // its slices wait for the next round, so that others decode in between
   const Position done = sequences_[*request.seq].end();
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
+  request.stats.waits.end(begin_ns);
   prefilling_ = true;
   const auto status = inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
   prefilling_ = false;
@@ -359,6 +372,7 @@ void Scheduler::prefill_slice() {
   if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
   const double ms = ms_since(begin_ns);
   rates_.note_prefilled(slice->tokens, ms);
+  if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
   const bool preempted = schedule_->note_slice(active_, request, slice->tokens, ms);
   if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
@@ -373,32 +387,23 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
-  Result<std::vector<TokenId>> branch_tokens = std::vector<TokenId>();
+  std::vector<TokenId> branch_tokens;
   if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
-  capture_slice(request);
+  capture_slice(request, sequences_, schedule_->capture_stride(request));
   // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
   const std::size_t processed = std::min(held, request.stats.prompt_tokens);
   if (request.stats.predicted_tokens == 0 && processed > request.told_tokens) {
     request.told_tokens = processed;
     request.sink->on_prefill(request.stats, processed, ms_since(request.started_ns));
   }
-  const double most_ms = request.job.longest_prefill_ms;
-  const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
-  if (!complete && is_first && most_ms > 0 && ms_since(request.started_ns) > most_ms) {
-    request.stats.prompt_ms = ms_since(request.started_ns);
-    return finish(request, Finish::kLength);
-  }
-  if (!complete) return;
-  if (request.first_token_ns == 0) {
-    request.first_token_ns = clock_.monotonic_ns();
-    request.stats.prompt_ms = ms_since(request.started_ns);
-    log_prompt_done(request.job, request.stats);
-  }
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (!complete && is_prefill_too_long(request, now_ns)) return finish(request, Finish::kLength);
+  if (!complete) return request.stats.waits.begin(WaitCause::kTurn, now_ns);
+  note_prompt_done(request, now_ns);
   changed_ = true;  // requests that waited to share this prompt may start
   if (!wants_reply) return finish(request, Finish::kLength);
-  if (!branch_tokens) return finish(request, Finish::kError, branch_tokens.error());
-  request.phase = Phase::kDecode;
-  place_branches(request, *branch_tokens);
+  note_decodes(request, now_ns);
+  place_branches(request, branch_tokens);
   sampled(request, token);
 }
 
@@ -413,6 +418,7 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
     } else {
       if (!std::exchange(waits, true))
         sequences_.capture_point(*request.seq, policy::CutReason::kTurn);  // they start there
+      note_late(placed, request.first_token_ns);
       waiting_->add_branch(std::move(branch));
     }
     placed.first_token_ns = request.first_token_ns;
@@ -420,20 +426,6 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
     sampled(placed, first_tokens.front());
     first_tokens = first_tokens.subspan(1);
   }
-}
-
-// Captures the rows that a slice computed, and a point if the slice ends at a cut.
-void Scheduler::capture_slice(Request& request) {
-  const std::optional<policy::Cut> cut = request.cuts.take(sequences_[*request.seq].end());
-  const Position end = sequences_[*request.seq].end();
-  const bool complete = end.value() >= request.effective.tokens.size();
-  if (!cut && !complete && end - request.captured_to < schedule_->capture_stride(request).tokens) return;
-  request.captured_to = end;
-  const policy::Cut at = cut.value_or(policy::Cut{});
-  sequences_.capture(*request.seq, at.reason);
-  if (!cut && engine_.memory().shape().window_tokens == 0) return;
-  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
-  sequences_.capture_point(*request.seq, at.reason, keeping);
 }
 
 // Decodes; if cells run short, other requests that are not older than `keep` give theirs up.
@@ -506,6 +498,7 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
     request.restore.end();
     request.phase = Phase::kWaiting;
   }
+  note_set_aside(request, clock_.monotonic_ns());
   changed_ = true;
   if (request.trace != nullptr) ++request.trace->set_aside;
   inbox_.count([](SchedulerStats& stats) { ++stats.set_aside; });
@@ -519,23 +512,28 @@ bool Scheduler::is_over(const Request& request) const {
 }
 
 void Scheduler::drop_gone() {
-  const auto drop = [this](const auto& request) {
-    if (request->phase != Phase::kLoading && is_over(*request)) finish(*request, Finish::kGone);
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const auto drop = [this, now_ns](const auto& request) {
+    if (request->phase == Phase::kLoading) return;  // its end is in note_read()
+    if (is_over(*request)) return finish(*request, Finish::kGone);
+    if (const auto end = overdue(*request, now_ns)) finish(*request, end->how, end->error);
   };
   std::ranges::for_each(active_, drop);
-  std::ranges::for_each(waiting_->all(), drop);
+  std::ranges::for_each(waiting_->next_to_check(), drop);
   erase_finished();
 }
 
 void Scheduler::finish(Request& request, Finish how, const std::optional<Error>& error) {
   if (request.sink == nullptr) return;
-  changed_ = true;
+  changed_ = any_finished_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(request.sink, nullptr);
+  request.stats.waits.end(clock_.monotonic_ns());
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended(request.job.ahead);
+  inbox_.note_ended({request.job.ahead, request.job.key, request.stats.waits.ended()});
   for (const auto& branch : request.branches) finish(*branch, how, error);
   sink->on_done(how, request.stats, error);
+  breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
   request.restore.end();
   if (request.seq) {
     const Sequence& held = sequences_[*request.seq];
@@ -549,6 +547,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
 }
 
 void Scheduler::erase_finished() {
+  if (!std::exchange(any_finished_, false)) return;
   const auto finished = [](const std::unique_ptr<Request>& request) { return request->sink == nullptr; };
   std::erase_if(active_, finished);
   waiting_->erase_ended();

@@ -21,14 +21,10 @@
 #include <vector>
 
 #include "os/clock.h"
-#include "policy/next_call.h"
-#include "policy/restore.h"
 #include "server/run/audit.h"
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
-#include "server/run/prefill_cuts.h"
 #include "server/run/sequences.h"
-#include "server/run/slot_orders.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::engine {
@@ -46,20 +42,28 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class BreakFinder;
+class CutPlanner;
 class Embeddings;
 class Places;
 class RequestQueue;
 class Schedule;
+class Searches;
+class SlotSink;
+struct ExplainOptions;
 struct Place;
 struct Request;
 struct RestoreUnit;
+struct SlotOrder;
 
 struct SchedulerOptions {
-  std::size_t parallel = 4;         // requests that run at a time; others wait
-  std::size_t queue_limit = 4'096;  // replies that may wait for a place; more are refused (kBusy)
+  std::size_t parallel = 4;          // requests that run at a time; others wait
+  std::size_t queue_limit = 4'096;   // replies that may wait for a place; more are refused (kBusy)
+  std::size_t key_limit = SIZE_MAX;  // replies of one Job::key that may wait and run; more are refused as well
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
-  double ahead_slice_ms = 100;             // of a prefill ahead, by the rate so far: a request that comes waits for one
+  std::size_t pinned_slice_tokens = 0;  // > 0: slices end at multiples of this position, and take the time that takes
+  double ahead_slice_ms = 100;          // of a prefill ahead, by the rate so far: a request that comes waits for one
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
   // slices is restorable, but short slices prefill slower.
@@ -75,6 +79,7 @@ struct SchedulerOptions {
   bool fine_points = false;                 // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;               // receives a trace of each request; null: none is made
   const ShowTokens* show_tokens = nullptr;  // of prompts in the log; null: none, they are private. Outlives this
+  const ExplainOptions* explain = nullptr;  // null: no request is explained. Outlives the scheduler
   AuditOptions audit = {};                  // by default no audit runs
   Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
 };
@@ -99,12 +104,7 @@ class Scheduler {
     });
   }
   // Any thread. kBusy as inspect(). Otherwise the sink gets exactly one on_outcome.
-  Status order(const SlotOrder& order, std::shared_ptr<SlotSink> sink) {
-    return inbox_.ask([this, order, sink = std::move(sink)](const Error* stopped) {
-      if (stopped != nullptr) return sink->on_outcome(*stopped);
-      sink->on_outcome(carry_out(order, *places_, sequences_, cache_));
-    });
-  }
+  Status order(const SlotOrder& order, std::shared_ptr<SlotSink> sink);
   // The engine thread's body; returns after stop(), when every job has ended and all computed state is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
@@ -118,6 +118,7 @@ class Scheduler {
  private:
   using Phase = policy::ScheduledRequest::Phase;
 
+  void note_now();
   bool collect();  // waits if there is nothing to do; returns false if the server stops
   policy::ScheduleView schedule() const;
 
@@ -140,7 +141,6 @@ class Scheduler {
   void decode_together(std::vector<Request*> members);
   void prefill_slice();
   void note_prefilled(Request& request, std::size_t count, double ms);
-  void capture_slice(Request& request);
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
   void sampled(Request& request, TokenId token);
@@ -173,6 +173,7 @@ class Scheduler {
   Inbox inbox_;
   const std::unique_ptr<Places> places_;
   std::atomic<bool> prefilling_{false};
+  const std::unique_ptr<Searches> searches_;
 
   // Engine thread only.
   const std::unique_ptr<RequestQueue> waiting_;
@@ -180,13 +181,15 @@ class Scheduler {
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;
-  CutPlanner cut_planner_;
+  const std::unique_ptr<BreakFinder> breaks_;
+  const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
   policy::RateMeter rates_;
   policy::RestoreTrials trials_;
   Audit audit_;
   bool heeded_distrust_ = false;
-  bool changed_ = false;  // since the last admit(): something arrived, was read, ended or gave cells back
+  bool any_finished_ = false;  // and was not erased yet
+  bool changed_ = false;       // since the last admit(): something arrived, was read, ended or gave cells back
 };
 
 }  // namespace kvkeep::server

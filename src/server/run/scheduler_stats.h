@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "server/run/audit.h"
+#include "server/run/sequences.h"
+#include "server/run/waits.h"
 
 namespace kvkeep::server {
 
@@ -26,6 +28,9 @@ struct SchedulerStats {
   std::uint64_t set_aside = 0;      // requests interrupted for lack of cells and resumed later
   std::uint64_t preemptions = 0;    // slices that one request got before another was done that had begun
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
+  WaitTimes waited;                 // of requests that have ended
+  CellCounts cells;                 // now
+  bool closed = false;              // no request is accepted any more: the server is stopping
   AuditCounts audits = {};
 
   void note_call(std::size_t running_requests) {

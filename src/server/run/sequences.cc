@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "cache/cache.h"
 #include "cache/capture.h"
+#include "policy/cut.h"
 
 namespace kvkeep::server {
 
@@ -19,6 +20,11 @@ namespace {
 constexpr std::size_t kMostStreamed = 4;
 // The share of --cache-ram for each reply is one over this: four points of 150 MiB fit into an eighth of 8 GiB.
 constexpr std::size_t kStreamedShare = 8;
+
+constexpr std::int64_t kRecountNs = 1'000'000'000;  // of shared cells
+// Where each capture copies the whole sequence: a decoded token reads all weights and the sequence's rows, so that this
+// many copies of its row are little.
+constexpr std::size_t kMostDecodedCopies = 16;
 
 }  // namespace
 
@@ -49,6 +55,18 @@ std::optional<SeqId> Sequences::oldest_idle() const {
   const std::vector<policy::IdleSequence> all = idle();
   const auto oldest = std::ranges::min_element(all, {}, &policy::IdleSequence::last_used_ns);
   return oldest == all.end() ? std::nullopt : std::optional(oldest->seq);
+}
+
+CellCounts Sequences::count_cells() {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const std::uint32_t used = memory_.cells_used();
+  if (shared_counted_ns_ == 0 || now_ns - shared_counted_ns_ > kRecountNs) {
+    std::uint32_t owned = 0;
+    for (std::size_t i = 0; i < sequences_.size(); ++i) owned += memory_.cells_owned(number(i));
+    shared_cells_ = used - std::min(used, owned);
+    shared_counted_ns_ = now_ns;
+  }
+  return {memory_.cells_total(), used, std::min(used, shared_cells_)};
 }
 
 std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenant* tenant) const {
@@ -277,7 +295,8 @@ bool Sequences::point_captured(const Sequence& held) const {
 // Returns the length at which a decoding sequence is captured next: after a refusal, not at once again.
 std::size_t Sequences::next_capture(const Sequence& held) const {
   const std::size_t last = std::max<std::size_t>(held.track->position().value(), held.refused_at);
-  return last + options_.capture_every_tokens;
+  if (!memory_.own_cells()) return last + options_.capture_every_tokens;
+  return last + policy::whole_capture_stride(last, options_.capture_every_tokens, kMostDecodedCopies);
 }
 
 void Sequences::capture_decoded(SeqId seq) {

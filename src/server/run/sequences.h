@@ -59,6 +59,13 @@ struct SequenceOptions {
   policy::CutOptions cuts = {};
 };
 
+// Cells of the model's memory, now.
+struct CellCounts {
+  std::uint32_t total = 0;
+  std::uint32_t used = 0;    // distinct ones
+  std::uint32_t shared = 0;  // of these, by more than one sequence
+};
+
 class Sequences {
  public:
   using OnCut = std::function<void(SeqId, const TraceCut&)>;  // receives all that is captured, and from which sequence
@@ -72,6 +79,8 @@ class Sequences {
   std::optional<SeqId> free() const;
   std::vector<policy::IdleSequence> idle() const;
   std::uint32_t cells_free() const { return memory_.cells_total() - memory_.cells_used(); }
+  // Counts the cells that sequences share once a second at most, because that looks at each cell.
+  CellCounts count_cells();
   // For a plan: the length of each sequence in use, and how much of it the prompt shares: nothing if `tenant` is null.
   std::vector<policy::Resident> residents(TokenSpan prompt, const Tenant* tenant) const;
 
@@ -136,6 +145,8 @@ class Sequences {
   os::Clock& clock_;
   const OnCut on_cut_;
   std::vector<Sequence> sequences_;
+  std::uint32_t shared_cells_ = 0;
+  std::int64_t shared_counted_ns_ = 0;
 };
 
 }  // namespace kvkeep::server

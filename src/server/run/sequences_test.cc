@@ -67,6 +67,9 @@ TEST_F(SequencesTest, AForkSharesCellsAndASourceInPlaceIsCut) {
   const SeqId forked = *sequences.place(fork);
   EXPECT_NE(forked, source);
   EXPECT_EQ(engine.memory().length(forked), Position{50});
+  EXPECT_EQ(sequences.count_cells().total, 1000U);
+  EXPECT_EQ(sequences.count_cells().used, 80U);
+  EXPECT_EQ(sequences.count_cells().shared, 50U);
   EXPECT_EQ(engine.memory().cells_used(), 80U);
   fork.start = policy::Plan::Start::kInPlace;
   EXPECT_EQ(sequences.place(fork), source);

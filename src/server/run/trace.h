@@ -4,7 +4,6 @@
 // Nothing here is made unless SchedulerOptions::trace asks for it.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "cache/cache_options.h"
 #include "format/segment_file.h"
 #include "os/clock.h"
 #include "policy/cached_prefix.h"
@@ -38,9 +38,6 @@ struct RequestOrigin {
   std::string body;               // as it was sent
   std::vector<std::string> stop;  // stop strings, which the reply's text does not contain
 };
-
-// Returns a run of tokens as quoted text that is safe in a log.
-using ShowTokens = std::function<std::string(TokenSpan)>;
 
 // State that was captured.
 struct TraceCut {
@@ -96,19 +93,24 @@ struct RequestTrace {
   double restored_ms = 0;
   ByteCount read_bytes;  // from disk, before they were restored
   double read_ms = 0;
+  ByteCount shared_read_bytes;  // from the shared tier
+  double shared_read_ms = 0;
   std::vector<TraceCut> cuts;  // at most kMostCuts, including those of idle sequences since the previous line
   std::size_t cuts_left_out = 0;
   ByteCount stored_bytes;  // in all cuts of its own
   double stored_ms = 0;
   Finish finish = Finish::kError;
-  std::string error;           // with Finish::kError
-  std::vector<TokenId> reply;  // only with RequestOrigin::with_prompt
+  std::string error;                             // with Finish::kError
+  std::shared_ptr<const FoundBreak> found = {};  // why no more was reused; null: it never began
+  std::vector<TokenId> reply;                    // only with RequestOrigin::with_prompt
   static constexpr std::size_t kMostCuts = 1024;
 
   void add(const TraceCut& cut);
-  void add_read(ByteCount bytes, double ms) {
-    read_bytes += bytes;
-    read_ms += ms;
+  void add_read(const cache::LoadResult& result) {
+    read_bytes += result.bytes_read;
+    read_ms += result.read_ms;
+    shared_read_bytes += result.shared_bytes;
+    shared_read_ms += result.shared_ms;
   }
   void add_restored(ByteCount bytes, double ms) {
     restored_bytes += bytes;

@@ -368,9 +368,10 @@ TEST(ParseCompletion, ASuffixMakesAGap) {
 
 TEST(ParseInfill, ReadsTheTexts) {
   const GenerationRequest request =
-      parse_infill(R"({"input_prefix":"p","input_suffix":"s","prompt":"t","input_extra":[{"text":"x","filename":"f"},)"
-                   R"({"text":"y"}],"response_fields":["content"],"t_max_predict_ms":500,"n_indent":4})",
-                   defaults())
+      parse_infill(
+          R"({"input_prefix":"p","input_suffix":"s","prompt":"t","input_extra":[{"text":"x","filename":"f"},)"
+          R"({"text":"y"}],"response_fields":["content"],"t_max_predict_ms":500,"t_max_total_ms":900,"n_indent":4})",
+          defaults())
           .value();
   const auto& fill = std::get<FillIn>(request.prompt);
   EXPECT_EQ(fill.prefix + fill.typed + fill.suffix, "pts");
@@ -378,6 +379,7 @@ TEST(ParseInfill, ReadsTheTexts) {
   EXPECT_EQ(fill.files[0].name, "f");
   EXPECT_EQ(fill.files[1].name, "tmp");
   EXPECT_EQ(request.lines.longest_ms, 500);
+  EXPECT_EQ(request.longest_total_ms, 900);
   EXPECT_EQ(request.lines.least_indent, 4U);
   EXPECT_EQ(request.response_fields.size(), 1U);
 }

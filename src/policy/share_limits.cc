@@ -1,0 +1,70 @@
+#include "policy/share_limits.h"
+
+#include <algorithm>
+
+namespace kvkeep::policy {
+
+bool ShareBreaker::wants_probe(std::int64_t now_ns) const {
+  return state_ == State::kSuspected || (state_ == State::kOpen && now_ns >= open_until_ns_);
+}
+
+void ShareBreaker::note_answer(ShareCall call) {
+  // An answer may come late, after the failure of a request that was sent at the same time: it does not close.
+  if (state_ != State::kClosed) return;
+  failures(call) = 0;
+  if (call == opened_by_) open_ns_ = 0;
+}
+
+bool ShareBreaker::note_failure(ShareCall call, std::int64_t now_ns) {
+  // Several requests that were under way at once are one failure: they met the same moment.
+  if (state_ != State::kClosed) return false;
+  state_ = State::kSuspected;
+  if (++failures(call) < kFailuresToOpen) return false;
+  open(call, now_ns);
+  return true;
+}
+
+bool ShareBreaker::note_probe(bool answered, std::int64_t now_ns) {
+  if (state_ == State::kClosed) return false;
+  if (answered) {
+    // After an opening the failures begin anew, but not the time for which the next one lasts.
+    if (state_ == State::kOpen) failures_ = {};
+    state_ = State::kClosed;
+    return false;
+  }
+  if (state_ == State::kOpen) {
+    open(opened_by_, now_ns);
+    return false;
+  }
+  if (++failures(ShareCall::kLookup) < kFailuresToOpen) return false;
+  open(ShareCall::kLookup, now_ns);
+  return true;
+}
+
+void ShareBreaker::open(ShareCall call, std::int64_t now_ns) {
+  state_ = State::kOpen;
+  opened_by_ = call;
+  open_ns_ = open_ns_ == 0 ? kFirstOpenNs : std::min(2 * open_ns_, kLongestOpenNs);
+  open_until_ns_ = now_ns + open_ns_;
+}
+
+void ShareLatency::note(double ms) {
+  constexpr double kWeight = 1.0 / 4;  // of the new sample
+  usual_ms_ = usual_ms_ == 0 ? ms : usual_ms_ + kWeight * (ms - usual_ms_);
+}
+
+void ShareLatency::note_late() { usual_ms_ = std::min(2 * deadline_ms(), range_.most_ms) / kUsualTimes; }
+
+double ShareLatency::deadline_ms() const {
+  if (usual_ms_ == 0) return range_.most_ms;
+  return std::clamp(kUsualTimes * usual_ms_, range_.least_ms, range_.most_ms);
+}
+
+double transfer_deadline_ms(double lookup_deadline_ms, ByteCount bytes, double bytes_per_s) {
+  constexpr double kUnknownRate = 16 << 20;
+  constexpr double kPatience = 4;
+  const double rate = bytes_per_s > 0 ? bytes_per_s : kUnknownRate;
+  return lookup_deadline_ms + kPatience * 1000 * static_cast<double>(bytes.value()) / rate;
+}
+
+}  // namespace kvkeep::policy

@@ -1,0 +1,91 @@
+#pragma once
+
+// The shared tier over an object engine: names, authentication, look-up, loading and publishing, with a bound on what
+// an engine that is slow, dead or malicious can cost.
+//
+// - Names: h(end) of a prompt is hashed again under the share key, so that names cannot be guessed without it. A
+//   namespace keeps apart models, tenants' keys do as everywhere, and (unless ShareOptions say otherwise) the kinds of
+//   devices that computed the state.
+// - Authentication: every head and payload has a BLAKE3 code under the share key, bound to the name. Without a key the
+//   key is a constant: damage is found, malice is not.
+// - Look-up: no index. The caller guesses ends; find() asks for all of them at once and follows the deepest one's path.
+// - Failure: each node has a breaker and each call a deadline that follows the measured latency. A call that finds a
+//   breaker open costs nothing. Probes ride on tick(), never on a request.
+// - Publishing: a bounded queue, worked off on an executor; parents first, head last, the newest offers are refused
+// when
+//   it lags.
+//
+// Thread safe. find(), get() and records() wait for the engine: never call them on the engine thread.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "format/shared_object.h"
+#include "os/clock.h"
+#include "os/executor.h"
+#include "share/object_engine.h"
+#include "share/share_types.h"
+
+namespace kvkeep::share {
+
+class SharedStore {
+ public:
+  // The engine must have been made with the same clock. Publishing, probes and touches run on `executor`, which must
+  // outlive the store and be drained before it dies. kInvalid if options contradict each other.
+  static Result<std::unique_ptr<SharedStore>> make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
+                                                   os::Clock& clock, os::Executor& executor);
+  ~SharedStore();
+
+  // Returns false if a look-up would cost time for nothing: the mode is kWrite, or all breakers are open.
+  bool readable() const;
+  // Returns the deepest authentic path beyond `query.known`, nullopt if there is none or the engine is in trouble.
+  // Takes until `deadline_ns` (monotonic) at most, and no longer than the measured latency allows.
+  std::optional<SharedPath> find(const ShareQuery& query, std::int64_t deadline_ns);
+  // Returns the heads of leaves of one kind at these ends of the prompt, as far as they are there and authentic; for
+  // window rows, which a found path needs besides its rows.
+  std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t deadline_ns);
+
+  // Returns the payload of a head that find() or heads() returned, verified. kNotFound: evicted meanwhile; kDamaged:
+  // not the bytes that were published; kIo, kBusy: the engine is in trouble or the deadline passed.
+  Result<std::shared_ptr<const store::Payload>> get(const format::SegmentHeader& segment, std::int64_t deadline_ns);
+
+  // Queues a segment to be published. Returns false if it was refused: full queue, mode kRead, engine in trouble.
+  bool offer(Publication publication);
+  // Reports a use of published objects, for the engine's eviction; each name at most once a minute.
+  void touch(const std::vector<format::SegmentHeader>& segments);
+
+  // Small records: `key` names one, such as the hash of an open turn. At most format::kMostRecordBytes.
+  bool offer_record(const PrefixHash& key, std::vector<std::byte> contents);
+  std::vector<std::optional<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,
+                                                             std::int64_t deadline_ns);
+
+  // Probes nodes whose breaker wants it and closes those that answer; on the executor. Call it about once a second.
+  void tick();
+  // Stops publishing for good (stored state was found wrong). Queued publications are dropped.
+  void distrust();
+
+  // Measured; 0: not known yet.
+  double latency_ms() const;
+  double read_bytes_per_s() const;
+  double write_bytes_per_s() const;
+  ByteCount queued() const;
+  ShareCounters counters() const;
+  const ObjectEngine& engine() const;
+  // The namespace: 16 hexadecimal digits.
+  const std::string& space() const;
+
+ private:
+  class Parts;
+  explicit SharedStore(std::unique_ptr<Parts> parts);
+  Result<std::shared_ptr<const store::Payload>> fetch(const format::SegmentHeader& segment, const ObjectName& name,
+                                                      std::int64_t deadline_ns);
+
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace kvkeep::share
