@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 #include "engine/fake/fake_sampler.h"
 
 namespace kvkeep::engine::fake {
@@ -28,6 +29,8 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.context_tokens = options.cells;
   description.context_train_tokens = options.cells;
   description.batch_tokens = options.batch_tokens;
+  description.tokens_at_once = options.batch_tokens;
+  description.embedding_input_size = 1;
   description.vocabulary_size = options.vocabulary_size;
   description.parameters = 1;
   description.adapters.resize(options.adapters, {.path = "fake", .scale = 0});
@@ -93,6 +96,24 @@ DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
     return DecodeStatus::kNoCells;
   append_tokens(batch);
   tokens_decoded_ += batch.size();
+  return DecodeStatus::kOk;
+}
+
+DecodeStatus FakeEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
+  const auto runs = media_runs(chunk.ids);
+  KVKEEP_ASSERT(runs && runs->size() == 1 && runs->front().range.size() == chunk.ids.size(), "the ids of one chunk");
+  KVKEEP_ASSERT(chunk.embeddings.size() == runs->front().shape.embeddings, "as many embeddings as the ids say");
+  std::vector<BatchToken> batch;
+  for (const TokenId id : chunk.ids) batch.push_back({.seq = seq, .token = id, .at = {}});
+  logits_.clear();
+  if (faults_.fires(&FakeFaults::fail_decode) || cancelled_) {
+    leave_rubbish(batch);
+    return cancelled_ ? DecodeStatus::kAborted : DecodeStatus::kFailed;
+  }
+  if (batch.size() > memory_.cells_available()) return DecodeStatus::kNoCells;
+  append_tokens(batch);
+  logits_.clear();
+  tokens_decoded_ += runs->front().shape.embeddings;
   return DecodeStatus::kOk;
 }
 

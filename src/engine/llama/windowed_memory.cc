@@ -21,26 +21,37 @@ bool WindowedMemory::is_complete(SeqId seq) const {
   if (length(seq) == Position{0}) return true;
   const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
   const llama_pos last = llama_memory_seq_pos_max(memory(), seq.value());
-  const llama_pos end = to_pos(length(seq));
+  const llama_pos end = to_pos(seq, length(seq));
   return last == end - 1 && first >= 0 && first <= std::max(end - static_cast<llama_pos>(window_tokens_), 0);
 }
 
+// Where ids and positions differ, a count of window_tokens_ ids may reach back too little.
 Position WindowedMemory::complete_from(SeqId seq) const {
-  if (!is_complete(seq)) return length(seq);
+  if (!is_complete(seq) || !media(seq).empty()) return length(seq);
   const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
   if (first <= 0) return {};
   return std::min(Position{static_cast<std::uint32_t>(first)} + window_tokens_, length(seq));
 }
 
-Result<std::size_t> WindowedMemory::read_scratch(TokenRange range, MutableByteSpan out) {
+Result<std::size_t> WindowedMemory::read_scratch(std::size_t cells, MutableByteSpan out) {
   drop_window(context(), scratch());
-  return RowMemory::read_scratch(range, out);
+  return RowMemory::read_scratch(cells, out);
 }
+
+namespace {
+
+bool has_other_positions(const MediaMap& media, TokenRange range) {
+  return media.to_library(range.end) - media.to_library(range.begin) != static_cast<llama_pos>(range.size()) ||
+         media.cells(range) != range.size();
+}
+
+}  // namespace
 
 Result<std::size_t> WindowedMemory::save_window(SeqId seq, TokenRange range, MutableByteSpan out) {
   KVKEEP_ASSERT(!range.empty() && range.size() <= window_tokens_ && range.end <= length(seq), "a run of the window");
   const std::uint64_t bytes = window_bytes(range.size());
   KVKEEP_ASSERT(out.size() >= bytes, "the buffer takes the window");
+  if (has_other_positions(media(seq), range)) return not_found("as many ids reach back less than the window");
   copy_to_scratch(seq, range);
   // Without rows that have slid off, there are fewer bytes.
   Result<std::size_t> written = not_found("the window has moved past these rows");
@@ -67,7 +78,7 @@ Status WindowedMemory::check_window(SeqId seq, std::span<const cache::RowPiece> 
     KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
     KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
                   "what is wanted is stored");
-    TRY(verify_rows(window_layout_, piece.bytes, piece.stored));
+    TRY(verify_rows(window_layout_, piece.bytes, piece.stored, media(seq)));
     end = piece.wanted.end;
   }
   return {};
@@ -76,7 +87,7 @@ Status WindowedMemory::check_window(SeqId seq, std::span<const cache::RowPiece> 
 Status WindowedMemory::set_window(SeqId seq, std::span<const cache::RowPiece> pieces) {
   const std::uint64_t bytes = window_bytes(pieces.back().wanted.end - pieces.front().wanted.begin);
   if (buffer_.size() < bytes) buffer_.resize(bytes);
-  const std::size_t joined = join_rows(window_layout_, pieces, seq.value(), buffer_);
+  const std::size_t joined = join_rows(window_layout_, pieces, seq.value(), buffer_, media(seq));
   KVKEEP_ASSERT(joined == bytes, "joined rows have the size of their layout");
   return set_state(context(), seq.value(), StatePart::kPartial, ByteSpan(buffer_).first(bytes));
 }

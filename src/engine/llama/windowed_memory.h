@@ -31,7 +31,7 @@ class WindowedMemory final : public RowMemory {
   Status fork(SeqId from, SeqId to, Position end) override;
 
  private:
-  Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out) override;
+  Result<std::size_t> read_scratch(std::size_t cells, MutableByteSpan out) override;
   Status check_window(SeqId seq, std::span<const cache::RowPiece> pieces) const;
   Status set_window(SeqId seq, std::span<const cache::RowPiece> pieces);
 
