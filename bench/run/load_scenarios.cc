@@ -436,7 +436,7 @@ std::vector<std::string> unified(const char* parallel, const char* context) {
   return {"-np", parallel, "-c", context, "-kvu"};
 }
 
-// What llama-server does at -np: each stream has cells of its own. Peers run once more with -kvu.
+// Each stream has cells of its own, as in llama-server at -np. Peers run once more with -kvu.
 std::vector<std::string> separate(const char* parallel, const char* context) {
   return {"-np", parallel, "-c", context, "-no-kvu"};
 }
