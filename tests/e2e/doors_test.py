@@ -54,8 +54,9 @@ class Doors(DoorCase):
         def refused():
             self.assert_answers(server, times=1, limit_s=8)
             return select.select(holders, [], [], 0)[0]
-        # On a busy machine the server takes the last of what the holders sent some time later.
-        self.assertIn(b" 408 ", wait_until(refused, "a holder makes room")[0].recv(100))
+        # On a busy machine the server takes the last of what the holders sent some time later; one that waits for room by
+        # then gives way instead of being late.
+        self.assertRegex(wait_until(refused, "a holder makes room")[0].recv(100), rb" (408|503) ")
 
     def hold_all_room(self, server, fields=""):
         """Four bodies that together have 240 of 256 MiB, all that large ones may have, and sixteen with the rest; all wait

@@ -4,8 +4,10 @@
 // model's weights.
 
 #include <benchmark/benchmark.h>
+#include <spdlog/spdlog.h>
 
 #include <numeric>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,7 +47,7 @@ class TimedEngine final : public engine::Engine {
 
  private:
   template <typename Call>
-  auto timed(Call call) {
+  std::invoke_result_t<Call> timed(Call call) {
     const std::int64_t begin_ns = os::thread_cpu_ns();
     auto result = call();
     taken_ns_ += os::thread_cpu_ns() - begin_ns;
@@ -70,10 +72,12 @@ constexpr std::size_t kLastRound = 264;
 
 // Returns the seconds that a round takes besides the engine.
 double seconds_per_round(std::size_t waiting) {
+  spdlog::set_level(spdlog::level::off);  // one line for each request, when the scheduler stops
   TimedEngine engine({.cells = 65'536, .sequences = 2 * kRunning});
   const auto writer = os::make_thread_executor("writer");
-  cache::Cache cache({.fingerprint = engine.description().fingerprint, .shape = engine.memory().shape()}, nullptr,
-                     os::real_clock(), *writer, *writer);
+  cache::Cache cache(
+      {.fingerprint = engine.description().fingerprint, .ram_budget = mebibytes(64), .shape = engine.memory().shape()},
+      nullptr, os::real_clock(), *writer, *writer);
   Scheduler scheduler({.parallel = kRunning}, engine, cache, os::real_clock());
   for (std::size_t i = 0; i < kRunning + waiting; ++i) {
     Job job{.id = "bench", .kind = "chat", .prompt = std::vector<TokenId>(200), .sampling = {}, .max_tokens = 1'000};
