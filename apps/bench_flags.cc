@@ -55,11 +55,12 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
        .assign = switch_into(options.speed)},
       {.spelling = "--load",
        .effect = "Also ask for many replies at the same time, with --peer in turn: streams together, next to a cold "
-                 "prefill and after one, a herd, agents, 256 clients. Takes minutes.",
+                 "prefill and after one, a herd, agents, 256 clients and more, a full queue. Takes minutes.",
        .assign = switch_into(options.load)},
       {.spelling = "--scenarios LIST",
        .default_text = "all",
-       .effect = "Of --load: some of short, gap, one, streams, long-streams, shared-streams, herd, agents, clients.",
+       .effect = "Of --load: some of short, gap, one, streams, long-streams, shared-streams, herd, agents, clients, "
+                 "held, full.",
        .assign = parsed_into(options.scenarios, parse_list)},
       {.spelling = "--no-workloads",
        .effect = "Play no workloads: measure only --parts, --parity, --speed and --load.",
