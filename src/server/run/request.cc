@@ -113,7 +113,7 @@ std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns) {
   const double most_ms = request.job.longest_ms;
   if (most_ms <= 0 || os::elapsed_ms(request.submitted_ns, now_ns) <= most_ms) return std::nullopt;
   if (request.stats.predicted_tokens > 0) return Overdue{};
-  return Overdue{Finish::kError, busy("no token came within t_max_total_ms; what was computed is kept, try it again")};
+  return Overdue{Finish::kError, busy("no token came within t_max_total_ms; the computed state is kept: try again")};
 }
 
 void note_set_aside(Request& request, std::int64_t now_ns) {
@@ -123,6 +123,7 @@ void note_set_aside(Request& request, std::int64_t now_ns) {
 
 void note_late(Request& branch, std::int64_t now_ns) {
   branch.is_late = true;
+  branch.start_counted = false;
   branch.started_ns = 0;
   branch.paused_ns = now_ns;
   branch.stats.waits.begin(WaitCause::kPlace, now_ns);

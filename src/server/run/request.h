@@ -54,6 +54,7 @@ struct Request {
   bool fork_refused = false;        // the model's memory refused to share a prefix with it: do not try again
   int failures = 0;                 // decode calls that failed for it
   bool reported = false;            // the first on_prefill was sent
+  bool start_counted = false;       // its figures say what a start of its own reused
   bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself
   bool must_wait = false;           // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
@@ -70,8 +71,6 @@ struct Request {
   std::vector<TokenId> reply_before = {};  // sampled before the context shifted last
   std::size_t scored_tokens = 0;           // of the prompt, as far as on_prompt_scores() told
 
-  // Returns true until its figures say what a start of its own reused.
-  bool counts_start() const { return !reported || is_late; }
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
   LookupTiers tiers() const {
@@ -103,7 +102,8 @@ bool is_prefill_too_long(Request& request, std::int64_t now_ns);
 // All of its prompt is in the model's memory, perhaps once more.
 void note_prompt_done(Request& request, std::int64_t now_ns);
 
-// How a request ends that takes longer than it may in all (Job::longest_ms): with the tokens that it has, or kBusy.
+// How a request ends before its reply does: one that takes longer than it may in all (Job::longest_ms) with the tokens
+// that it has, or kBusy.
 struct Overdue {
   Finish how = Finish::kLength;
   std::optional<Error> error = {};
@@ -115,7 +115,7 @@ std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns);
 void note_set_aside(Request& request, std::int64_t now_ns);
 // A further reply to a prompt whose prefill ended now: it finds no place, and starts by itself later.
 void note_late(Request& branch, std::int64_t now_ns);
-// It begins to decode, or does so again: the time since `paused_ns` is none of its reply's.
+// It begins to decode, or does so again: the time since `paused_ns` does not count as predicting.
 void note_decodes(Request& request, std::int64_t now_ns);
 
 // The batch that decodes the last token of each.

@@ -63,11 +63,25 @@ CaptureStride Schedule::capture_stride(const Request& request) const {
   const cache::StateShape shape = memory_.shape();
   if (shape.window_tokens > 0 && request.job.cache_prompt && shape.cacheable) {
     const std::size_t least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
-    return {.tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least, .bounds = true};
+    const std::size_t tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least;
+    return {.tokens = to_pin(request.captured_to, tokens), .bounds = true};
   }
   const std::size_t least = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens);
   if (memory_.own_cells()) return {.tokens = whole_stride(request, std::max(least, kLeastWhole), kMostCopies)};
   return {.tokens = least};
+}
+
+// Where slices are pinned, no slice ends at a capture elsewhere: the rows that slide off between two windows are in
+// none that is restored.
+std::size_t Schedule::to_pin(Position captured, std::size_t stride) const {
+  const std::size_t pin = pinned_tokens();
+  if (pin == 0) return stride;
+  const std::size_t end = captured.value() + stride;
+  return (end + pin - 1) / pin * pin - captured.value();
+}
+
+std::size_t Schedule::pinned_tokens() const {
+  return std::min<std::size_t>(options_.pinned_slice_tokens, model_.batch_tokens);
 }
 
 policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
@@ -76,7 +90,7 @@ policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
           .shared_slice_tokens = by_time,
           .own_slice_tokens = std::max(by_time, slices_.efficient()),
           .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms),
-          .pinned_tokens = std::min<std::size_t>(options_.pinned_slice_tokens, model_.batch_tokens)};
+          .pinned_tokens = pinned_tokens()};
 }
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,

@@ -51,6 +51,7 @@ class Places;
 class RequestQueue;
 class Schedule;
 struct Place;
+struct Overdue;
 struct Request;
 struct RestoreUnit;
 
@@ -60,8 +61,8 @@ struct SchedulerOptions {
   std::size_t key_limit = SIZE_MAX;  // replies of one Job::key that may wait and run; more are refused as well
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
-  std::size_t pinned_slice_tokens = 0;  // > 0: slices end at multiples of this position, and take the time that takes
-  double ahead_slice_ms = 100;          // of a prefill ahead, by the rate so far: a request that comes waits for one
+  std::size_t pinned_slice_tokens = 0;         // > 0: slices end at multiples of it, however long they take
+  double ahead_slice_ms = 100;             // of a prefill ahead, by the rate so far: a request that comes waits for one
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
   // slices is restorable, but short slices prefill slower.
@@ -155,7 +156,7 @@ class Scheduler {
   void set_aside(Request& request, bool rows_valid);
 
   // Ending.
-  bool is_over(const Request& request) const;
+  std::optional<Overdue> ends(const Request& request) const;
   void drop_gone();
   void finish(Request& request, Finish how, const std::optional<Error>& error = std::nullopt);
   void erase_finished();
