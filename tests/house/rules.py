@@ -13,6 +13,7 @@ MAY_INCLUDE = {
     'index': {'base', 'format'},
     'policy': {'base'},
     'store': {'base', 'format', 'os'},
+    'share': {'base', 'format', 'os', 'policy', 'store'},
     'cache': {'base', 'format', 'index', 'os', 'policy', 'store'},
     'chat/jinja': {'base'},
     'chat': {'base', 'chat/jinja'},

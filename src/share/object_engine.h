@@ -1,0 +1,129 @@
+#pragma once
+
+// An engine that keeps objects for several servers: a port. Valkey, S3 and a directory implement it (engines/).
+//
+// An object is a head of some KiB and a payload of up to 4 GiB. The head is its commit: it is written after the
+// payload, so an object whose head is there was whole once. The engine may evict any part of anything at any moment,
+// lose what it accepted, and answer with somebody else's bytes; users of this port authenticate what they get.
+//
+// Blocking and thread safe: calls of several threads run side by side as far as the engine has connections. Each call
+// ends about its deadline (monotonic nanoseconds of the clock that the engine was made with), whatever the other side
+// does; resolving a host's name may take longer and is done by probe() only.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace kvkeep::share {
+
+// Payloads are cut into pieces of this size where an engine keeps large values badly. Part of the format: never change
+// it.
+inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+// The kind of an object in its name: one letter each. Letters are in names: never reuse one.
+enum class ObjectKind : char { kRows = 'r', kWindowRows = 'w', kPoint = 'p', kWhole = 's', kRecord = 't' };
+
+// The name of an object. Both parts are lower-case hexadecimal digits, so that any engine can have them in a key.
+struct ObjectName {
+  std::string space;  // 16 digits: objects of one model on one kind of device, under one share key
+  std::string id;     // 32 digits: the hidden prefix hash of the object's end
+  ObjectKind kind = ObjectKind::kRows;
+  auto operator<=>(const ObjectName&) const = default;
+  // "<space>/<id>.<kind>": authentication codes are bound to it.
+  std::string text() const;
+};
+
+// A head that was asked for, or the reason why it is not there: kNotFound, or the trouble of its node as in
+// NodeTrouble.
+using HeadBytes = Result<std::vector<std::byte>>;
+
+// Where a payload is read: bytes [begin, begin + size of the buffer) of it. `begin` is a multiple of kPieceBytes.
+struct PayloadSlice {
+  std::uint64_t head_bytes = 0;  // of the whole head, which lies before the payload where both are one file
+  std::uint64_t begin = 0;
+  std::uint64_t payload_bytes = 0;  // of the whole payload
+};
+
+// A server of the engine. A name belongs to one at a time; a cluster may move it to another.
+class NodeId : public Strong<struct NodeIdTag, std::uint32_t> {
+ public:
+  using Strong::Strong;
+};
+
+// The errors of this port, by kind:
+//   kNotFound     it is not there (any more)
+//   kIo           no answer in time, refused, cut: the node's breaker counts it
+//   kBusy         the node answers, but not now (loading, CLUSTERDOWN, a moved slot): a miss
+//   kNoSpace      the engine is full and evicts nothing: stop publishing for a while
+//   kInvalid      the engine refuses us (wrong password, missing right, unknown bucket): report it once
+//   kDamaged      an answer that breaks the protocol
+bool counts_for_breaker(ErrorKind kind);
+
+// The findings of facts(); absent where an engine does not tell.
+struct EngineFacts {
+  std::string description;                 // "valkey 9.1.2, cluster of 3 nodes"
+  std::optional<std::string> policy;       // what it evicts: "allkeys-lru", "noeviction"
+  std::optional<std::uint64_t> max_bytes;  // the limit of its memory; 0: none
+  std::optional<std::uint64_t> used_bytes;
+  std::optional<std::uint64_t> keys;  // of all users
+  std::vector<std::string> warnings;  // one line each: what is wrong, and what to do
+};
+
+class ObjectEngine {
+ public:
+  virtual ~ObjectEngine() = default;
+
+  // Reports "valkey://host:port" or the like, without secrets.
+  virtual std::string address() const = 0;
+  // The range of usual answers: deadlines stay inside it.
+  struct Pace {
+    double least_deadline_ms;
+    double most_deadline_ms;
+  };
+  virtual Pace pace() const = 0;
+
+  // Node of a name, as known now. Without waiting.
+  virtual NodeId node_of(const ObjectName& name) const = 0;
+  // How many nodes there are; ids below that are valid. Only grows.
+  virtual std::size_t nodes() const = 0;
+  virtual std::string node_address(NodeId node) const = 0;
+
+  // Returns the first bytes, at most `first_bytes`, of the heads of all names, in their order, asked in as few round
+  // trips as the engine can; this counts as a use of each. Where head and payload are one file, bytes of the payload
+  // may follow the head's.
+  virtual std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                                       std::int64_t deadline_ns) = 0;
+
+  // Fills `out` with a slice of the payload, and counts as a use of it. `arrived` is called as bytes come, in order,
+  // with their number so far, on the calling thread. Fails with kNotFound if any of it is missing or shorter.
+  using Arrived = std::function<void(std::size_t)>;
+  virtual Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+                     std::int64_t deadline_ns) = 0;
+
+  // Writes an object, the head last. Replaces one of the same name. It leaves by itself after `ttl_s` seconds without
+  // touch(), if the engine can do that.
+  virtual Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
+                     std::int64_t deadline_ns) = 0;
+
+  // Reports a use of whole objects, and renews their time to live. Absent ones are passed over.
+  struct Touched {
+    ObjectName name;
+    std::uint64_t payload_bytes = 0;
+  };
+  virtual Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) = 0;
+
+  // Removes the head, then the payload. Succeeds if it is not there.
+  virtual Status remove(const ObjectName& name, std::int64_t deadline_ns) = 0;
+
+  // Connects to a node if necessary and asks whether it is well.
+  virtual Status probe(NodeId node, std::int64_t deadline_ns) = 0;
+  virtual Result<EngineFacts> facts(std::int64_t deadline_ns) = 0;
+};
+
+}  // namespace kvkeep::share
