@@ -36,7 +36,7 @@ struct ObjectName {
   ObjectKind kind = ObjectKind::kRows;
   auto operator<=>(const ObjectName&) const = default;
   // "<space>/<id>.<kind>": authentication codes are bound to it.
-  std::string text() const;
+  std::string text() const { return space + '/' + id + '.' + static_cast<char>(kind); }
 };
 
 // A head that was asked for, or the reason why it is not there: kNotFound, or the trouble of its node as in
@@ -63,7 +63,7 @@ class NodeId : public Strong<struct NodeIdTag, std::uint32_t> {
 //   kNoSpace      the engine is full and evicts nothing: stop publishing for a while
 //   kInvalid      the engine refuses us (wrong password, missing right, unknown bucket): report it once
 //   kDamaged      an answer that breaks the protocol
-bool counts_for_breaker(ErrorKind kind);
+constexpr bool counts_for_breaker(ErrorKind kind) { return kind == ErrorKind::kIo || kind == ErrorKind::kDamaged; }
 
 // The findings of facts(); absent where an engine does not tell.
 struct EngineFacts {

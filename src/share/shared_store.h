@@ -28,8 +28,6 @@
 #include "format/shared_object.h"
 #include "os/clock.h"
 #include "os/executor.h"
-#include "policy/share_breaker.h"
-#include "policy/share_deadline.h"
 #include "share/object_engine.h"
 #include "store/ram_store.h"
 

@@ -1,0 +1,82 @@
+#pragma once
+
+// What a slow or dead node of the shared tier may cost: whether it is asked (ShareBreaker), and for how long
+// (ShareLatency). Pure: time is passed in.
+
+#include <cstdint>
+
+#include "base/types.h"
+
+namespace kvkeep::policy {
+
+inline constexpr std::uint32_t kFailuresToOpen = 3;
+inline constexpr std::int64_t kFirstOpenNs = 5'000'000'000;
+inline constexpr std::int64_t kLongestOpenNs = 300'000'000'000;
+
+// Decides whether a node may be asked.
+//
+//   closed ---- a failure ----> suspected ---- probe fails, 3 failures in all ----> open ---- its time is over -+
+//     ^                          |                                               ^                             |
+//     |                          | probe answers                                 +------ probe fails ----------+
+//     +--------------------------+-------------------------- probe answers --------------------------------------+
+//
+// Only a closed breaker lets requests through, so a dead node costs one request (or those that were under way at once)
+// its deadline, and then nothing. Probes are the caller's tick, never a request. A node that answers probes and nothing
+// else opens it as well, after three failed requests.
+class ShareBreaker {
+ public:
+  // Returns true if a request may go to the node.
+  bool closed() const { return state_ == State::kClosed; }
+  // Returns true if the node is to be probed now: it is suspected, or has been open for long enough.
+  bool wants_probe(std::int64_t now_ns) const;
+
+  // A request was answered, be it with a miss. Failures before it are forgotten.
+  void note_answer();
+  // A request failed at the connection, or its deadline passed. Returns true if that opened the breaker.
+  bool note_failure(std::int64_t now_ns);
+  // As note_failure() and, for an answer, the way back to closed; but an answered probe forgets no failure: only a
+  // request shows that requests work.
+  bool note_probe(bool answered, std::int64_t now_ns);
+
+ private:
+  enum class State : std::uint8_t { kClosed, kSuspected, kOpen };
+  void open(std::int64_t now_ns);
+
+  State state_ = State::kClosed;
+  std::uint32_t failures_ = 0;  // in a row
+  std::int64_t open_ns_ = 0;    // how long it opened last; 0: not since the last answer
+  std::int64_t open_until_ns_ = 0;
+};
+
+// Bounds of a look-up's deadline, in milliseconds.
+struct DeadlineRange {
+  double least_ms = 5;
+  double most_ms = 50;
+};
+
+// A look-up may take this many times as long as usual.
+inline constexpr double kUsualTimes = 8;
+
+// Follows the latency of look-ups at one node. Not thread safe.
+class ShareLatency {
+ public:
+  explicit ShareLatency(DeadlineRange range) : range_(range) {}
+  void note(double ms);
+  // A deadline passed: the next ones are longer, up to the range's end, so that a node which became slower is measured
+  // again instead of failing for ever.
+  void note_late();
+  // 8 times the usual, inside the range; the most as long as nothing is known.
+  double deadline_ms() const;
+  // 0: not known yet.
+  double usual_ms() const { return usual_ms_; }
+
+ private:
+  const DeadlineRange range_;
+  double usual_ms_ = 0;
+};
+
+// A transfer of so many bytes may take a look-up's deadline and four times as long as the bytes usually take. With an
+// unknown rate (0), the rate is taken as 16 MiB/s.
+double transfer_deadline_ms(double lookup_deadline_ms, ByteCount bytes, double bytes_per_s);
+
+}  // namespace kvkeep::policy
