@@ -25,7 +25,7 @@ namespace kvkeep::format {
 
 inline constexpr std::uint32_t kSharedVersion = 1;
 inline constexpr std::size_t kEnvelopeBytes = 256;
-inline constexpr std::size_t kPathStepBytes = 24;
+inline constexpr std::size_t kPathStepBytes = 48;
 inline constexpr std::size_t kMostPathSteps = 8192;              // a limit for readers
 inline constexpr std::size_t kMostExtensionBytes = 64 * 1024;    // likewise
 inline constexpr std::uint64_t kMostSharedPayload = 1ull << 32;  // likewise
@@ -35,12 +35,14 @@ inline constexpr std::size_t kMostRecordBytes = 256 * 1024;      // of a record,
 using ShortHash = std::array<std::uint8_t, kNameHashBytes>;
 ShortHash short_hash(const PrefixHash& hash);
 
-// One end on the way from the root to an object. `place` is the position that the model itself counts, which differs
-// from the number of cells once a prompt holds media; without media it equals `end`.
+// One segment of rows on the way from the root to an object. A way may leave a segment in its middle, where the next
+// one begins: then the segment's object ends after `end`, under ids that are not those of this way.
 struct PathStep {
-  Position end;
-  Position place;
+  Position end;      // the rows of this segment are used up to here
+  Position place;    // the position that the model counts there: `end`, unless the prompt holds media before it
   ShortHash hash{};  // of h(end)
+  Position object_end;
+  ShortHash object_hash{};  // of h(object_end): names the object
   bool operator==(const PathStep&) const = default;
 };
 
@@ -58,8 +60,8 @@ struct Envelope {
   std::uint64_t writer = 0;             // a random number of the process that wrote it
   bool encrypted = false;               // the rest of the head and the payload
   std::array<std::uint8_t, 16> salt{};  // of the encryption; zero without
-  MacHash rest_mac;                     // of the head after the envelope, as stored
-  MacHash payload_mac;                  // of the payload, as stored
+  MacHash rest_mac{};                   // of the head after the envelope, as stored
+  MacHash payload_mac{};                // of the payload, as stored
   bool operator==(const Envelope&) const = default;
 
   // Bytes of the whole head.
@@ -74,7 +76,8 @@ inline constexpr std::size_t kMostHeadBytes =
 // A whole head, authenticated.
 struct SharedHead {
   Envelope envelope;
-  // Ends of the segments of rows from the root, ascending; the last one is the end of the object itself.
+  // The segments of rows from the root, by ascending end; the last one ends where the object does. In an object of rows
+  // that is the object itself.
   std::vector<PathStep> path;
   SegmentHeader segment;
   bool operator==(const SharedHead&) const = default;
