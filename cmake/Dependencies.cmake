@@ -39,6 +39,10 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_package(ZLIB REQUIRED)
+# Of the shared tier. A build without one of them lacks one kind of --share, and says so when it is asked for.
+pkg_check_modules(OPENSSL IMPORTED_TARGET openssl>=3.0)
+pkg_check_modules(HIREDIS IMPORTED_TARGET hiredis>=1.2 hiredis_ssl>=1.2)
+pkg_check_modules(CURL IMPORTED_TARGET libcurl>=7.88)
 # Headers alone. Boost's own configuration knows them as Boost::headers in every release that Debian has.
 find_package(Boost 1.81 REQUIRED CONFIG)
 if(KVKEEP_BUILD_TESTS OR KVKEEP_FUZZ)

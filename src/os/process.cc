@@ -20,6 +20,8 @@
 #include <malloc.h>
 #endif
 
+#include "base/assert.h"
+
 namespace kvkeep::os {
 
 int process_id() { return ::getpid(); }
@@ -117,6 +119,15 @@ Result<std::string> find_program(const std::string& name) {
     begin = end + 1;
   }
   return not_found(name + ": no such program in PATH");
+}
+
+void fill_random(MutableByteSpan out) {
+  constexpr std::size_t kMostAtOnce = 256;  // larger requests may be cut short
+  while (!out.empty()) {
+    const MutableByteSpan now = out.first(std::min(out.size(), kMostAtOnce));
+    KVKEEP_ASSERT(::getentropy(now.data(), now.size()) == 0, "the system gives random bytes");
+    out = out.subspan(now.size());
+  }
 }
 
 }  // namespace kvkeep::os

@@ -1,6 +1,6 @@
 #pragma once
 
-// This process: its cost, its limits, its memory, where its standard streams lead, and its environment.
+// This process: its cost, its limits, its memory, where its standard streams lead, its environment, and random bytes.
 
 #include <cstddef>
 #include <map>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/types.h"
 
 namespace kvkeep::os {
 
@@ -51,5 +52,8 @@ bool has_loaded(std::string_view library);
 // Returns the file that a shell would run for this name: looked up in PATH if it has no slash. kNotFound if there is
 // none, or it may not be executed.
 Result<std::string> find_program(const std::string& name);
+
+// Fills in random bytes that nobody can predict. Ends the process if the system has none. Thread safe.
+void fill_random(MutableByteSpan out);
 
 }  // namespace kvkeep::os

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -90,6 +91,16 @@ TEST(FindProgramTest, AFileThatCannotBeRunIsNoProgram) {
   }
   fs::permissions(file, fs::perms::owner_exec, fs::perm_options::add);
   EXPECT_TRUE(find_program(file).ok());
+}
+
+TEST(Random, BytesAreFilledInAndDiffer) {
+  std::vector<std::byte> one(1000);
+  std::vector<std::byte> other(1000);
+  fill_random(one);
+  fill_random(other);
+  EXPECT_NE(one, other);
+  const auto zeros = [](const std::vector<std::byte>& bytes) { return std::ranges::count(bytes, std::byte{0}); };
+  EXPECT_LT(zeros(one), 40);  // 4 are usual
 }
 
 }  // namespace

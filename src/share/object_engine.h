@@ -81,10 +81,11 @@ class ObjectEngine {
 
   // Reports "valkey://host:port" or the like, without secrets.
   virtual std::string address() const = 0;
-  // The range of usual answers: deadlines stay inside it.
+  // How it may be asked: deadlines of look-ups stay inside a range, and so many heads cost about as much as one.
   struct Pace {
     double least_deadline_ms;
     double most_deadline_ms;
+    std::size_t heads_at_once;
   };
   virtual Pace pace() const = 0;
 

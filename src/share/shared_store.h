@@ -29,88 +29,14 @@
 #include "os/clock.h"
 #include "os/executor.h"
 #include "share/object_engine.h"
-#include "store/ram_store.h"
+#include "share/share_types.h"
 
 namespace kvkeep::share {
 
-class Publisher;
-class Nodes;
-class Vault;
-
-enum class ShareMode { kRead, kWrite, kBoth };
-
-struct ShareOptions {
-  FingerprintHash fingerprint;
-  // Describes what computes the rows ("CUDA0: NVIDIA H100", "cpu: AVX512"). Rows of other devices differ in the last
-  // bits, so servers with other devices have another namespace. Empty: rows of any device are taken.
-  std::string device;
-  // Contents of the key file; empty: no key, and whoever writes to the engine can plant state.
-  std::string key;
-  // Encrypts what lies in the engine (AES-256-GCM) under a key derived from `key`. Precondition: a key.
-  bool encrypt = false;
-  ShareMode mode = ShareMode::kBoth;
-  std::int64_t ttl_s = 7 * 24 * 3600;
-  // Bytes of payloads that wait to be published; more are refused.
-  ByteCount queue_limit = mebibytes(256);
-};
-
-// A prompt as find() looks for it.
-struct ShareQuery {
-  TokenSpan prompt;
-  Tenant tenant = kNoTenant;
-  // What must lie at the end that is found: kRows for models with rows only, kPoint or kWhole for others.
-  format::PartKind kind = format::PartKind::kRows;
-  // Ends that a publisher can have chosen, ascending, at most kMostShareEnds, each at most prompt.size().
-  std::vector<Position> ends;
-  Position known;  // the caller has everything up to here: shallower ends are of no use
-};
-inline constexpr std::size_t kMostShareEnds = 512;
-
-// What find() found; every end, hash and token id in it was compared with the prompt's own.
-struct SharedPath {
-  // The segments of rows on the way that end after `known`, without gaps; the last one ends at `end`. The first may
-  // begin before `known`.
-  std::vector<format::SharedHead> rows;
-  // The point or whole state at `end`, if that was asked for. The state that a whole one is built on is not here.
-  std::optional<format::SharedHead> leaf;
-  Position end;
-  double ms = 0;  // how long the look-up took
-};
-
-// A segment or leaf to publish. `path` has the ends of the segments of rows from the root; its last step is the
-// segment's own end.
-struct Publication {
-  format::SegmentHeader segment;  // sizes and sums filled
-  std::vector<format::PathStep> path;
-  std::shared_ptr<const store::Payload> payload;
-};
-
-// Counts since the start.
-struct ShareCounters {
-  std::uint64_t lookups = 0;
-  std::uint64_t lookups_skipped = 0;  // a breaker was open, or the negative memory knew
-  std::uint64_t hits = 0;
-  std::uint64_t loads = 0;
-  std::uint64_t loaded_bytes = 0;
-  std::uint64_t load_misses = 0;    // evicted between head and payload
-  std::uint64_t late = 0;           // a deadline passed
-  std::uint64_t failures = 0;       // refused, cut, misbehaving
-  std::uint64_t damaged = 0;        // not authentic, or not of this prompt
-  std::uint64_t foreign_paths = 0;  // authentic, but its path is not the prompt's
-  std::uint64_t published = 0;
-  std::uint64_t published_bytes = 0;
-  std::uint64_t already_there = 0;
-  std::uint64_t refused = 0;  // the queue was full
-  std::uint64_t orphans = 0;  // not published, for the parent is not there
-  std::uint64_t publish_failures = 0;
-  std::uint64_t breaker_openings = 0;
-  std::uint64_t touched = 0;
-};
-
 class SharedStore {
  public:
-  // The engine's clock is this one. Publishing, probes and touches run on `executor`, which must outlive the store and
-  // be drained before it dies. kInvalid if options contradict each other.
+  // The engine must have been made with the same clock. Publishing, probes and touches run on `executor`, which must
+  // outlive the store and be drained before it dies. kInvalid if options contradict each other.
   static Result<std::unique_ptr<SharedStore>> make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
                                                    os::Clock& clock, os::Executor& executor);
   ~SharedStore();
@@ -149,20 +75,17 @@ class SharedStore {
   double write_bytes_per_s() const;
   ByteCount queued() const;
   ShareCounters counters() const;
-  const ObjectEngine& engine() const { return *engine_; }
+  const ObjectEngine& engine() const;
   // The namespace: 16 hexadecimal digits.
   const std::string& space() const;
 
  private:
-  SharedStore(std::unique_ptr<ObjectEngine> engine, ShareOptions options, os::Clock& clock, os::Executor& executor);
+  class Parts;
+  explicit SharedStore(std::unique_ptr<Parts> parts);
+  Result<std::shared_ptr<const store::Payload>> fetch(const format::SegmentHeader& segment, const ObjectName& name,
+                                                      std::int64_t deadline_ns);
 
-  std::unique_ptr<ObjectEngine> engine_;
-  const ShareOptions options_;
-  os::Clock& clock_;
-  os::Executor& executor_;
-  std::unique_ptr<Vault> vault_;          // names, codes, encryption
-  std::unique_ptr<Nodes> nodes_state_;    // breakers, deadlines, rates
-  std::unique_ptr<Publisher> publisher_;  // the queue
+  const std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace kvkeep::share

@@ -1,0 +1,187 @@
+#pragma once
+
+// An engine in memory and virtual time, for tests of the room: several nodes that lose, delay, truncate, flip, swap and
+// evict, as a test says or a seed decides. One of its kind serves several stores: they are servers that share it.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "share/object_engine.h"
+#include "testing/sim/sim_clock.h"
+
+namespace kvkeep::share {
+
+struct FrailObject {
+  std::vector<std::byte> head;
+  std::vector<std::vector<std::byte>> pieces;
+  bool committed = false;  // the head was written
+};
+
+// The state that all clients of one engine see.
+struct FrailWorld {
+  enum class Node { kWell, kHung, kRefusing, kLoading };
+  explicit FrailWorld(sim::SimClock& its_clock, std::size_t count = 3) : clock(its_clock), nodes(count, Node::kWell) {}
+
+  sim::SimClock& clock;
+  std::map<ObjectName, FrailObject> objects;
+  std::vector<Node> nodes;
+  double answer_ms = 0.3;
+  bool full = false;           // puts are refused
+  bool refuses_us = false;     // wrong password
+  std::size_t cut_put_at = 0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
+  bool reads_hang = false;     // answers heads and probes, and hangs at payloads
+  std::uint64_t calls = 0;
+  std::uint64_t puts = 0;
+
+  // Changes chosen by a seed, as any owner of an engine, or its disk, could make them.
+  void harm(std::mt19937_64& random) {
+    if (objects.empty()) return;
+    const auto pick = [&] { return std::next(objects.begin(), static_cast<std::ptrdiff_t>(random() % objects.size())); };
+    const auto victim = pick();
+    FrailObject& object = victim->second;
+    switch (random() % 8) {
+      case 0:  // evicted as a whole
+        objects.erase(victim);
+        break;
+      case 1:
+        if (!object.pieces.empty()) object.pieces[random() % object.pieces.size()].clear();
+        break;
+      case 2:
+        flip(object.head, random);
+        break;
+      case 3:
+        if (!object.pieces.empty()) flip(object.pieces[random() % object.pieces.size()], random);
+        break;
+      case 4:
+        if (!object.head.empty()) object.head.resize(random() % object.head.size());
+        break;
+      case 5:
+        std::swap(object, pick()->second);
+        break;
+      case 6:
+        std::swap(object.pieces, pick()->second.pieces);
+        break;
+      default:
+        std::swap(object.head, pick()->second.head);
+    }
+  }
+  static void flip(std::vector<std::byte>& bytes, std::mt19937_64& random) {
+    if (!bytes.empty()) bytes[random() % bytes.size()] ^= std::byte{1} << (random() % 8);
+  }
+};
+
+// Not thread safe.
+class FrailEngine final : public ObjectEngine {
+ public:
+  explicit FrailEngine(FrailWorld& world, std::size_t heads_at_once = 512)
+      : world_(world), heads_at_once_(heads_at_once) {}
+
+  std::string address() const override { return "frail://engine"; }
+  Pace pace() const override { return {.least_deadline_ms = 5, .most_deadline_ms = 50, .heads_at_once = heads_at_once_}; }
+  NodeId node_of(const ObjectName& name) const override {
+    return NodeId{static_cast<std::uint32_t>(std::stoul(name.id.substr(0, 4), nullptr, 16) % world_.nodes.size())};
+  }
+  std::size_t nodes() const override { return world_.nodes.size(); }
+  std::string node_address(NodeId node) const override { return "frail" + std::to_string(node.value()); }
+
+  std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                               std::int64_t deadline_ns) override {
+    ++world_.calls;
+    std::vector<HeadBytes> answers;
+    std::map<NodeId, Status> well;
+    for (const ObjectName& name : names) {
+      const NodeId node = node_of(name);
+      if (!well.contains(node)) well.emplace(node, visit(node, deadline_ns));
+      answers.push_back(well.at(node).ok() ? head(name, first_bytes) : HeadBytes(well.at(node).error()));
+    }
+    return answers;
+  }
+  Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+             std::int64_t deadline_ns) override {
+    ++world_.calls;
+    TRY(visit(node_of(name), deadline_ns, world_.reads_hang));
+    const auto found = world_.objects.find(name);
+    if (found == world_.objects.end()) return not_found("no such object");
+    std::vector<std::byte> all;
+    for (const auto& piece : found->second.pieces) {
+      if (piece.empty()) return not_found("a piece is gone");
+      all.insert(all.end(), piece.begin(), piece.end());
+    }
+    if (all.size() < slice.begin + out.size()) return not_found("the payload is shorter");
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(slice.begin), out.size(), out.begin());
+    for (std::size_t at = 0; at < out.size(); at += 1000) arrived(at);
+    arrived(out.size());
+    return {};
+  }
+  Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t, std::int64_t deadline_ns) override {
+    ++world_.calls;
+    TRY(visit(node_of(name), deadline_ns));
+    if (world_.full) return no_space("used memory > 'maxmemory'");
+    ++world_.puts;
+    FrailObject& object = world_.objects[name];
+    object.pieces.clear();
+    std::size_t parts = 0;
+    const auto is_lost = [&] { return world_.cut_put_at != 0 && ++parts >= world_.cut_put_at; };
+    for (std::size_t at = 0; at < payload.size(); at += kFrailPieceBytes) {
+      const ByteSpan piece = payload.subspan(at, std::min(kFrailPieceBytes, payload.size() - at));
+      if (is_lost()) return cut();
+      object.pieces.emplace_back(piece.begin(), piece.end());
+    }
+    if (is_lost()) return cut();
+    object.head.assign(head.begin(), head.end());
+    object.committed = true;
+    return {};
+  }
+  Status touch(const std::vector<Touched>& objects, std::int64_t, std::int64_t deadline_ns) override {
+    ++world_.calls;
+    for (const Touched& object : objects) TRY(visit(node_of(object.name), deadline_ns));
+    return {};
+  }
+  Status remove(const ObjectName& name, std::int64_t deadline_ns) override {
+    TRY(visit(node_of(name), deadline_ns));
+    world_.objects.erase(name);
+    return {};
+  }
+  Status probe(NodeId node, std::int64_t deadline_ns) override { return visit(node, deadline_ns); }
+  Result<EngineFacts> facts(std::int64_t) override { return EngineFacts{.description = "frail"}; }
+
+ private:
+  static constexpr std::size_t kFrailPieceBytes = 700;
+
+  Status cut() {
+    world_.cut_put_at = 0;
+    return io_error("the connection was cut");
+  }
+  Status visit(NodeId node, std::int64_t deadline_ns, bool hangs = false) {
+    const FrailWorld::Node state = world_.nodes[node.value()];
+    if (state == FrailWorld::Node::kHung || hangs) {
+      world_.clock.advance_ns(std::max<std::int64_t>(deadline_ns - world_.clock.monotonic_ns(), 0));
+      return io_error("no answer in time");
+    }
+    const auto needed_ns = static_cast<std::int64_t>(world_.answer_ms * 1e6);
+    const std::int64_t left_ns = deadline_ns - world_.clock.monotonic_ns();
+    if (state == FrailWorld::Node::kRefusing) return io_error("connection refused");
+    world_.clock.advance_ns(std::clamp<std::int64_t>(left_ns, 0, needed_ns));
+    if (left_ns < needed_ns) return io_error("no answer in time");
+    if (state == FrailWorld::Node::kLoading) return busy("LOADING");
+    if (world_.refuses_us) return invalid("WRONGPASS");
+    return {};
+  }
+  HeadBytes head(const ObjectName& name, std::size_t first_bytes) const {
+    const auto found = world_.objects.find(name);
+    if (found == world_.objects.end() || found->second.head.empty()) return not_found("no such object");
+    const auto& bytes = found->second.head;
+    return std::vector<std::byte>(bytes.begin(),
+                                  bytes.begin() + static_cast<std::ptrdiff_t>(std::min(first_bytes, bytes.size())));
+  }
+
+  FrailWorld& world_;
+  const std::size_t heads_at_once_;
+};
+
+}  // namespace kvkeep::share

@@ -1,0 +1,269 @@
+#include "share/lookup.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace kvkeep::share {
+namespace {
+
+constexpr std::size_t kMostRememberedHeads = 16'384;
+// How long an answer is believed. An object that was there may be evicted, one that was not may be published.
+constexpr std::int64_t kSeenNs = 60 * kSecondNs;
+constexpr std::int64_t kAbsentNs = 3 * kSecondNs;
+// Paths that are tried if heads on the deepest one's way are gone.
+constexpr std::size_t kMostPaths = 3;
+
+}  // namespace
+
+// An end that is asked for.
+struct Lookup::Candidate {
+  Position at;
+  ObjectName name;
+  std::size_t head_bytes = 0;  // 0: not known to be there
+};
+
+// The prompt's own hashes. A hasher is kept at each position that was asked for, so that all of them together read the
+// prompt about once.
+class Lookup::Prompt {
+ public:
+  Prompt(const FingerprintHash& fingerprint, const ShareQuery& query) : tokens_(query.prompt) {
+    reached_.emplace(Position{}, PrefixHasher(prefix_key(fingerprint, query.tenant)));
+  }
+
+  bool has(Position end) const { return end.value() <= tokens_.size(); }
+  // Preconditions of these: has() of each position.
+  PrefixHash at(Position end) { return reach(end).current(); }
+  TokenSpan tokens(Position begin, std::size_t count) const { return tokens_.subspan(begin.value(), count); }
+  // Returns the hash of the first `begin` tokens and then others.
+  PrefixHash with(Position begin, TokenSpan others) {
+    PrefixHasher hasher = reach(begin);
+    hasher.append(others);
+    return hasher.current();
+  }
+
+ private:
+  const PrefixHasher& reach(Position end) {
+    const auto before = std::prev(reached_.upper_bound(end));
+    if (before->first == end) return before->second;
+    PrefixHasher hasher = before->second;
+    hasher.append(tokens(before->first, end - before->first));
+    return reached_.emplace_hint(std::next(before), end, hasher)->second;
+  }
+
+  const TokenSpan tokens_;
+  std::map<Position, PrefixHasher> reached_;
+};
+
+Lookup::Lookup(ObjectEngine& engine, const Vault& vault, const FingerprintHash& fingerprint, Nodes& nodes,
+               ShareCounting& counting, os::Clock& clock)
+    : engine_(engine),
+      vault_(vault),
+      fingerprint_(fingerprint),
+      nodes_(nodes),
+      counting_(counting),
+      clock_(clock),
+      seen_(kMostRememberedHeads),
+      absent_(kMostRememberedHeads) {}
+
+std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                                   std::int64_t deadline_ns) {
+  std::vector<HeadBytes> answers(names.size(), HeadBytes(busy("its node is not asked at the moment")));
+  std::vector<ObjectName> asked;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!nodes_.may_ask(engine_.node_of(names[i]))) continue;
+    asked.push_back(names[i]);
+    places.push_back(i);
+  }
+  if (asked.empty() || clock_.monotonic_ns() >= deadline_ns) return answers;
+  const std::int64_t from_ns = clock_.monotonic_ns();
+  std::vector<HeadBytes> given = engine_.heads(asked, first_bytes, deadline_ns);
+  KVKEEP_ASSERT(given.size() == asked.size(), "an engine answers for each name");
+  nodes_.note_heads(asked, given, os::elapsed_ms(from_ns, clock_.monotonic_ns()));
+  for (std::size_t i = 0; i < given.size(); ++i) answers[places[i]] = std::move(given[i]);
+  return answers;
+}
+
+std::vector<Lookup::Candidate> Lookup::evenly_spaced(const std::vector<Candidate>& candidates, std::size_t most) {
+  if (candidates.size() <= most) return candidates;
+  std::vector<Candidate> spaced;
+  for (std::size_t i = 1; i <= most; ++i) spaced.push_back(candidates[candidates.size() * i / (most + 1)]);
+  return spaced;
+}
+
+// Returns those that are there, and remembers those that are not.
+std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& asked, std::int64_t deadline_ns) {
+  std::vector<ObjectName> names;
+  for (const Candidate& candidate : asked) names.push_back(candidate.name);
+  const std::vector<HeadBytes> answers = ask(names, format::kEnvelopeBytes, deadline_ns);
+  std::vector<Candidate> there;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!answers[i].ok()) {
+      if (answers[i].error().kind == ErrorKind::kNotFound) absent_.put(names[i], true, now_ns + kAbsentNs);
+      continue;
+    }
+    const auto envelope = vault_.open_envelope(names[i], *answers[i]);
+    if (!envelope.ok() || envelope->end != asked[i].at) {
+      counting_.add(&ShareCounters::damaged);
+      continue;
+    }
+    seen_.put(names[i], *envelope, now_ns + kSeenNs);
+    there.push_back(asked[i]);
+    there.back().head_bytes = envelope->head_bytes();
+  }
+  return there;
+}
+
+std::vector<Lookup::Candidate> Lookup::candidates(const ShareQuery& query, Prompt& prompt) const {
+  std::vector<Candidate> candidates;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  for (const Position end : query.ends) {
+    if (end <= query.known || !prompt.has(end)) continue;
+    const format::ShortHash hash = format::short_hash(prompt.at(end));
+    ObjectName name = vault_.name_of(hash, query.kind);
+    if (!absent_.find(name, now_ns)) candidates.push_back({.at = end, .name = std::move(name)});
+  }
+  return candidates;
+}
+
+// Returns those that are there, ascending. Where an engine can be asked for few at once, it is asked for evenly spaced
+// ones, then between the deepest of them that is there and the next: shallow ends are there if deeper ones are, or what
+// continues them is of little use, so a hole costs depth, not truth.
+std::vector<Lookup::Candidate> Lookup::probe(std::vector<Candidate> left, std::int64_t deadline_ns) {
+  const std::size_t at_once = std::max<std::size_t>(engine_.pace().heads_at_once, 1);
+  std::vector<Candidate> there;
+  while (!left.empty()) {
+    const std::vector<Candidate> asked = evenly_spaced(left, at_once);
+    const std::vector<Candidate> found = present(asked, deadline_ns);
+    there.insert(there.end(), found.begin(), found.end());
+    if (asked.size() == left.size() || clock_.monotonic_ns() >= deadline_ns) break;
+    const Position low = found.empty() ? Position{} : found.back().at;
+    const auto next = std::ranges::find_if(asked, [&](const Candidate& one) { return one.at > low; });
+    const auto is_outside = [&](const Candidate& one) {
+      return one.at <= low || (next != asked.end() && one.at >= next->at);
+    };
+    std::erase_if(left, is_outside);
+  }
+  return there;
+}
+
+std::optional<format::SharedHead> Lookup::open(const ObjectName& name, const HeadBytes& bytes) {
+  if (!bytes.ok()) return std::nullopt;
+  auto head = vault_.open_head(name, *bytes);
+  if (!head.ok()) {
+    counting_.add(&ShareCounters::damaged);
+    return std::nullopt;
+  }
+  seen_.put(name, head->envelope, clock_.monotonic_ns() + kSeenNs);
+  return std::move(*head);
+}
+
+// Returns true if the segment is one of this prompt as far as `used`, and its names are those of its own ids.
+bool Lookup::belongs(const ShareQuery& query, Prompt& prompt, const format::SharedHead& head, Position used) const {
+  const format::SegmentHeader& segment = head.segment;
+  const format::SegmentName& name = segment.name;
+  if (segment.fingerprint != fingerprint_ || segment.tenant != query.tenant) return false;
+  if (name.begin > used || !prompt.has(used) || prompt.at(name.begin) != name.begin_hash) return false;
+  const TokenSpan ids = segment.tokens;
+  if (prompt.with(name.begin, ids) != name.end_hash) return false;
+  const std::size_t count = std::min(used - name.begin, ids.size());
+  return std::ranges::equal(ids.first(count), prompt.tokens(name.begin, count));
+}
+
+// Returns true if each step is a prefix of this prompt.
+bool Lookup::is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path) {
+  const bool own = std::ranges::all_of(path, [&](const format::PathStep& step) {
+    return prompt.has(step.end) && format::short_hash(prompt.at(step.end)) == step.hash;
+  });
+  if (!own) counting_.add(&ShareCounters::foreign_paths);
+  return own;
+}
+
+// Fills in the heads on the way, from the first whose rows are used after `query.known` up to the first that is
+// missing.
+void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
+                        std::int64_t deadline_ns) {
+  const auto first = std::ranges::find_if(end_head.path, [&](const auto& step) { return step.end > query.known; });
+  std::vector<ObjectName> names;
+  for (auto step = first; step != end_head.path.end(); ++step) {
+    names.push_back(vault_.name_of(step->object_hash, format::PartKind::kRows));
+  }
+  // Heads on the way have shorter paths than this one, and headers of any size.
+  const auto bytes = ask(names, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, deadline_ns);
+  Position at = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const format::PathStep& step = *(first + static_cast<std::ptrdiff_t>(i));
+    auto head = open(names[i], bytes[i]);
+    const bool fits = head && head->segment.name.begin == at && head->segment.name.end == step.object_end &&
+                      belongs(query, prompt, *head, step.end);
+    if (!fits) return;
+    at = step.end;
+    path.end = at;
+    path.rows.push_back(std::move(*head));
+  }
+}
+
+std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
+                                         std::int64_t deadline_ns) {
+  const auto bytes = ask({deepest.name}, deepest.head_bytes, deadline_ns);
+  auto end_head = open(deepest.name, bytes.front());
+  if (!end_head || !is_own_path(prompt, end_head->path)) return std::nullopt;
+  SharedPath path{.rows = {}, .leaf = {}, .end = query.known};
+  fetch_rows(query, prompt, *end_head, path, deadline_ns);
+  if (path.rows.empty()) return std::nullopt;
+  if (query.kind == format::PartKind::kRows) return path;
+  if (path.end != deepest.at || !belongs(query, prompt, *end_head, deepest.at)) return std::nullopt;
+  path.leaf = std::move(*end_head);
+  return path;
+}
+
+std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t deadline_ns) {
+  const std::int64_t from_ns = clock_.monotonic_ns();
+  deadline_ns = std::min(deadline_ns, nodes_.lookup_deadline_ns());
+  Prompt prompt(fingerprint_, query);
+  std::vector<Candidate> there = probe(candidates(query, prompt), deadline_ns);
+  for (std::size_t i = 0; i < kMostPaths && !there.empty(); ++i) {
+    auto path = follow(query, prompt, there.back(), deadline_ns);
+    if (path) {
+      path->ms = os::elapsed_ms(from_ns, clock_.monotonic_ns());
+      return path;
+    }
+    there.pop_back();
+  }
+  return std::nullopt;
+}
+
+std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& query, std::int64_t deadline_ns) {
+  deadline_ns = std::min(deadline_ns, nodes_.lookup_deadline_ns());
+  Prompt prompt(fingerprint_, query);
+  std::vector<ObjectName> names;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < query.ends.size(); ++i) {
+    if (!prompt.has(query.ends[i])) continue;
+    names.push_back(vault_.name_of(format::short_hash(prompt.at(query.ends[i])), query.kind));
+    places.push_back(i);
+  }
+  const auto bytes = ask(names, format::kMostHeadBytes, deadline_ns);
+  std::vector<std::optional<format::SharedHead>> heads(query.ends.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Position end = query.ends[places[i]];
+    auto head = open(names[i], bytes[i]);
+    if (head && head->segment.name.end == end && belongs(query, prompt, *head, end)) heads[places[i]] = std::move(head);
+  }
+  return heads;
+}
+
+Result<format::Envelope> Lookup::envelope(const ObjectName& name, std::int64_t deadline_ns) {
+  if (auto known = seen_.find(name, clock_.monotonic_ns())) return *known;
+  const auto bytes = ask({name}, format::kEnvelopeBytes, deadline_ns);
+  if (!bytes.front().ok()) return bytes.front().error();
+  auto envelope = vault_.open_envelope(name, *bytes.front());
+  if (envelope.ok()) seen_.put(name, *envelope, clock_.monotonic_ns() + kSeenNs);
+  return envelope;
+}
+
+}  // namespace kvkeep::share

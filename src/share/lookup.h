@@ -1,0 +1,64 @@
+#pragma once
+
+// Finds the deepest shared path of a prompt without an index: asks for the ends that a publisher can have chosen, then
+// for the heads on the way to the deepest one that is there. Two or three round trips, whatever the prompt's length.
+//
+// Nothing that an engine answers is believed: a head counts if its code is right, each step of its path has the
+// prompt's own hash, and its token ids are the prompt's own as far as they are used.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "os/clock.h"
+#include "share/nodes.h"
+#include "share/object_engine.h"
+#include "share/recent_names.h"
+#include "share/share_types.h"
+#include "share/vault.h"
+
+namespace kvkeep::share {
+
+// Thread safe.
+class Lookup {
+ public:
+  Lookup(ObjectEngine& engine, const Vault& vault, const FingerprintHash& fingerprint, Nodes& nodes,
+         ShareCounting& counting, os::Clock& clock);
+
+  std::optional<SharedPath> find(const ShareQuery& query, std::int64_t deadline_ns);
+  std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t deadline_ns);
+
+  // Returns the envelope of an object, remembered or asked for. Fails as ObjectEngine::heads() does, or with kDamaged.
+  Result<format::Envelope> envelope(const ObjectName& name, std::int64_t deadline_ns);
+  void forget(const ObjectName& name) { seen_.forget(name); }
+
+  // Asks for the first bytes of heads at nodes that may be asked, and notes how that went. Names at other nodes are
+  // kBusy.
+  std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, std::int64_t deadline_ns);
+
+ private:
+  struct Candidate;
+  class Prompt;
+  std::vector<Candidate> candidates(const ShareQuery& query, Prompt& prompt) const;
+  static std::vector<Candidate> evenly_spaced(const std::vector<Candidate>& candidates, std::size_t most);
+  std::vector<Candidate> probe(std::vector<Candidate> left, std::int64_t deadline_ns);
+  std::vector<Candidate> present(const std::vector<Candidate>& asked, std::int64_t deadline_ns);
+  std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
+                                   std::int64_t deadline_ns);
+  bool is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path);
+  void fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
+                  std::int64_t deadline_ns);
+  std::optional<format::SharedHead> open(const ObjectName& name, const HeadBytes& bytes);
+  bool belongs(const ShareQuery& query, Prompt& prompt, const format::SharedHead& head, Position used) const;
+
+  ObjectEngine& engine_;
+  const Vault& vault_;
+  const FingerprintHash fingerprint_;
+  Nodes& nodes_;
+  ShareCounting& counting_;
+  os::Clock& clock_;
+  RecentNames<format::Envelope> seen_;  // so that a payload can be fetched without asking for its head again
+  RecentNames<bool> absent_;            // so that a prompt which comes again is not asked for again at once
+};
+
+}  // namespace kvkeep::share

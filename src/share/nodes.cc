@@ -1,0 +1,179 @@
+#include "share/nodes.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/restore.h"
+
+namespace kvkeep::share {
+namespace {
+
+// Transfers of fewer bytes say more about the cost of every call than about the rate.
+constexpr double kLeastMeasuredBytes = 256 << 10;
+// A publication that takes longer is given up: it holds up all later ones.
+constexpr double kLongestWriteMs = 30'000;
+
+std::int64_t to_ns(double ms) { return static_cast<std::int64_t>(ms * 1e6); }
+
+}  // namespace
+
+Nodes::Nodes(const ObjectEngine& engine, os::Clock& clock, ShareCounting& counting)
+    : engine_(engine),
+      clock_(clock),
+      counting_(counting),
+      range_{engine.pace().least_deadline_ms, engine.pace().most_deadline_ms} {}
+
+Nodes::Node& Nodes::at(NodeId node) {
+  while (nodes_.size() <= node.value()) nodes_.emplace_back(range_);
+  return nodes_[node.value()];
+}
+
+bool Nodes::may_ask(NodeId node) {
+  const MutexLock lock(mutex_);
+  return at(node).breaker.closed();
+}
+
+bool Nodes::may_ask_any() {
+  const std::size_t count = engine_.nodes();
+  const MutexLock lock(mutex_);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (at(NodeId{i}).breaker.closed()) return true;
+  }
+  return false;
+}
+
+double Nodes::most_deadline_ms() {
+  double most = range_.least_ms;
+  for (const Node& node : nodes_) {
+    if (node.breaker.closed()) most = std::max(most, node.latency.deadline_ms());
+  }
+  return nodes_.empty() ? range_.most_ms : most;
+}
+
+std::int64_t Nodes::lookup_deadline_ns() {
+  const MutexLock lock(mutex_);
+  return clock_.monotonic_ns() + to_ns(most_deadline_ms());
+}
+
+std::int64_t Nodes::read_deadline_ns(ByteCount bytes) {
+  const MutexLock lock(mutex_);
+  const double ms = policy::transfer_deadline_ms(most_deadline_ms(), bytes, read_bytes_per_s_);
+  return clock_.monotonic_ns() + to_ns(ms);
+}
+
+std::int64_t Nodes::write_deadline_ns(ByteCount bytes) {
+  const MutexLock lock(mutex_);
+  const double ms = policy::transfer_deadline_ms(range_.most_ms, bytes, write_bytes_per_s_);
+  return clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs));
+}
+
+void Nodes::note_answer(NodeId node) {
+  const MutexLock lock(mutex_);
+  at(node).breaker.note_answer();
+  at(node).complained = false;
+}
+
+void Nodes::note_lookup_ms(NodeId node, double ms) {
+  const MutexLock lock(mutex_);
+  at(node).latency.note(ms);
+}
+
+void Nodes::note_trouble(NodeId node, const Error& error) {
+  counting_.add(&ShareCounters::failures);
+  const MutexLock lock(mutex_);
+  complain(node, error);
+  if (!counts_for_breaker(error.kind)) return;
+  at(node).latency.note_late();
+  if (at(node).breaker.note_failure(clock_.monotonic_ns())) note_opening(node, error);
+}
+
+void Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms) {
+  std::map<NodeId, const Error*> outcomes;  // the trouble of each node; null: it answered
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const HeadBytes& answer = answers[i];
+    const bool answered = answer.ok() || answer.error().kind == ErrorKind::kNotFound;
+    const Error*& outcome = outcomes.emplace(engine_.node_of(names[i]), nullptr).first->second;
+    if (!answered) outcome = &answer.error();
+  }
+  for (const auto& [node, trouble] : outcomes) {
+    if (trouble != nullptr) {
+      note_trouble(node, *trouble);
+      continue;
+    }
+    note_answer(node);
+    note_lookup_ms(node, ms);
+  }
+}
+
+void Nodes::note_read(ByteCount bytes, double ms) {
+  const MutexLock lock(mutex_);
+  read_bytes_per_s_ =
+      policy::update_rate(read_bytes_per_s_, static_cast<double>(bytes.value()), ms / 1000, kLeastMeasuredBytes);
+}
+
+void Nodes::note_written(ByteCount bytes, double ms) {
+  const MutexLock lock(mutex_);
+  write_bytes_per_s_ =
+      policy::update_rate(write_bytes_per_s_, static_cast<double>(bytes.value()), ms / 1000, kLeastMeasuredBytes);
+}
+
+std::vector<NodeId> Nodes::to_probe() {
+  const std::size_t count = engine_.nodes();
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const MutexLock lock(mutex_);
+  std::vector<NodeId> wanting;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Node& node = at(NodeId{i});
+    if (!node.probed || node.breaker.wants_probe(now_ns)) wanting.push_back(NodeId{i});
+  }
+  return wanting;
+}
+
+void Nodes::note_probe(NodeId node, const Status& status) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const MutexLock lock(mutex_);
+  Node& probed = at(node);
+  const bool was_closed = probed.breaker.closed();
+  probed.probed = true;
+  if (!status.ok()) {
+    complain(node, status.error());
+    const bool opened = was_closed ? probed.breaker.note_failure(now_ns) : probed.breaker.note_probe(false, now_ns);
+    if (opened) note_opening(node, status.error());
+    return;
+  }
+  probed.breaker.note_probe(true, now_ns);
+  if (!was_closed) spdlog::info("shared tier: {} answers again and is asked", engine_.node_address(node));
+}
+
+void Nodes::complain(NodeId node, const Error& error) {
+  if (std::exchange(at(node).complained, true)) return;
+  spdlog::warn("shared tier: {} is in trouble ({}); requests go on without it", engine_.node_address(node),
+               error.message);
+}
+
+void Nodes::note_opening(NodeId node, const Error& error) {
+  counting_.add(&ShareCounters::breaker_openings);
+  spdlog::warn("shared tier: {} failed {} times ({}); it is not asked for some time, then tried again",
+               engine_.node_address(node), policy::kFailuresToOpen, error.message);
+}
+
+double Nodes::latency_ms() const {
+  const MutexLock lock(mutex_);
+  double most = 0;
+  for (const Node& node : nodes_) most = std::max(most, node.latency.usual_ms());
+  return most;
+}
+
+double Nodes::read_bytes_per_s() const {
+  const MutexLock lock(mutex_);
+  return read_bytes_per_s_;
+}
+
+double Nodes::write_bytes_per_s() const {
+  const MutexLock lock(mutex_);
+  return write_bytes_per_s_;
+}
+
+}  // namespace kvkeep::share

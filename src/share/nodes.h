@@ -1,0 +1,73 @@
+#pragma once
+
+// What is known of an engine's nodes: whether each may be asked, how long its answers take, and how fast bytes come and
+// go. It decides with policy/share_limits.h, and logs when a node stops or begins again to be asked.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "os/clock.h"
+#include "policy/share_limits.h"
+#include "share/object_engine.h"
+#include "share/share_types.h"
+
+namespace kvkeep::share {
+
+// Thread safe.
+class Nodes {
+ public:
+  Nodes(const ObjectEngine& engine, os::Clock& clock, ShareCounting& counting);
+
+  bool may_ask(NodeId node) EXCLUDES(mutex_);
+  bool may_ask_any() EXCLUDES(mutex_);
+  // The longest that a look-up at any node that may be asked may take.
+  std::int64_t lookup_deadline_ns() EXCLUDES(mutex_);
+  std::int64_t read_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
+  std::int64_t write_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
+
+  // The outcome of one call at a node: an answer, be it a miss, or trouble. Errors that speak of the node are counted
+  // and, the first time, logged.
+  void note_answer(NodeId node) EXCLUDES(mutex_);
+  void note_lookup_ms(NodeId node, double ms) EXCLUDES(mutex_);
+  void note_trouble(NodeId node, const Error& error) EXCLUDES(mutex_);
+  // The same for the many answers of one call, each node once.
+  void note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms)
+      EXCLUDES(mutex_);
+  void note_read(ByteCount bytes, double ms) EXCLUDES(mutex_);
+  void note_written(ByteCount bytes, double ms) EXCLUDES(mutex_);
+
+  // Nodes whose breaker wants a probe, and those that were never probed.
+  std::vector<NodeId> to_probe() EXCLUDES(mutex_);
+  void note_probe(NodeId node, const Status& status) EXCLUDES(mutex_);
+
+  double latency_ms() const EXCLUDES(mutex_);
+  double read_bytes_per_s() const EXCLUDES(mutex_);
+  double write_bytes_per_s() const EXCLUDES(mutex_);
+
+ private:
+  struct Node {
+    explicit Node(policy::DeadlineRange range) : latency(range) {}
+    policy::ShareBreaker breaker;
+    policy::ShareLatency latency;
+    bool probed = false;
+    bool complained = false;  // since it last answered
+  };
+  Node& at(NodeId node) REQUIRES(mutex_);
+  double most_deadline_ms() REQUIRES(mutex_);
+  void complain(NodeId node, const Error& error) REQUIRES(mutex_);
+  void note_opening(NodeId node, const Error& error) REQUIRES(mutex_);
+
+  const ObjectEngine& engine_;
+  os::Clock& clock_;
+  ShareCounting& counting_;
+  const policy::DeadlineRange range_;
+  mutable Mutex mutex_;
+  std::vector<Node> nodes_ GUARDED_BY(mutex_);
+  double read_bytes_per_s_ GUARDED_BY(mutex_) = 0;
+  double write_bytes_per_s_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kvkeep::share

@@ -1,0 +1,242 @@
+#include "share/shared_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "os/process.h"
+#include "share/lookup.h"
+#include "share/nodes.h"
+#include "share/publisher.h"
+#include "share/recent_names.h"
+#include "share/vault.h"
+
+namespace kvkeep::share {
+namespace {
+
+constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
+constexpr std::int64_t kProbeNs = kSecondNs;
+constexpr std::size_t kMostRememberedTouches = 65'536;
+
+Cipher::Salt random_salt() {
+  Cipher::Salt salt{};
+  os::fill_random(std::as_writable_bytes(std::span(salt)));
+  return salt;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  os::fill_random(std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
+// Returns true if the bytes are what the segment's header says.
+bool has_right_sums(const format::SegmentHeader& segment, ByteSpan payload) {
+  if (payload.size() != format::payload_bytes(segment)) return false;
+  for (const format::Part& part : segment.parts) {
+    const ByteSpan bytes = payload.first(part.size_bytes);
+    if (format::part_checksum(segment.fingerprint, segment.name, part.kind, bytes) != part.sum) return false;
+    payload = payload.subspan(part.size_bytes);
+  }
+  return true;
+}
+
+bool describes(const format::Envelope& envelope, const format::SegmentHeader& segment) {
+  return envelope.begin == segment.name.begin && envelope.end == segment.name.end &&
+         envelope.begin_hash == format::short_hash(segment.name.begin_hash) &&
+         envelope.payload_bytes == format::payload_bytes(segment) + (envelope.encrypted ? kCipherTagBytes : 0);
+}
+
+}  // namespace
+
+// Everything in the order in which it is made.
+class SharedStore::Parts {
+ public:
+  Parts(std::unique_ptr<ObjectEngine> own_engine, ShareOptions own_options, os::Clock& own_clock,
+        os::Executor& own_executor)
+      : engine(std::move(own_engine)),
+        options(std::move(own_options)),
+        clock(own_clock),
+        executor(own_executor),
+        vault({.fingerprint = options.fingerprint,
+               .device = options.device,
+               .key = options.key,
+               .encrypt = options.encrypt,
+               .writer = random_number()}),
+        nodes(*engine, clock, counting),
+        lookup(*engine, vault, options.fingerprint, nodes, counting, clock),
+        publisher(*engine, vault, lookup, nodes, counting, clock, executor, options, random_salt),
+        touched(kMostRememberedTouches) {}
+
+  ObjectName name_of(const format::SegmentHeader& segment) const {
+    return vault.name_of(format::short_hash(segment.name.end_hash), segment.name.kind);
+  }
+  bool reads() const { return options.mode != ShareMode::kWrite; }
+  bool writes() const { return options.mode != ShareMode::kRead; }
+
+  const std::unique_ptr<ObjectEngine> engine;
+  const ShareOptions options;
+  os::Clock& clock;
+  os::Executor& executor;
+  ShareCounting counting;
+  const Vault vault;
+  Nodes nodes;
+  Lookup lookup;
+  Publisher publisher;
+  RecentNames<bool> touched;
+  std::atomic<bool> probing = false;
+  std::atomic<bool> distrusted = false;
+};
+
+Result<std::unique_ptr<SharedStore>> SharedStore::make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
+                                                       os::Clock& clock, os::Executor& executor) {
+  if (options.encrypt && options.key.empty()) return invalid("encryption of the shared tier needs a share key");
+  if (options.encrypt && !can_encrypt()) return unsupported("this build has no OpenSSL, which encryption needs");
+  if (options.ttl_s <= 0) return invalid("objects of the shared tier must live for a while");
+  auto parts = std::make_unique<Parts>(std::move(engine), std::move(options), clock, executor);
+  std::unique_ptr<SharedStore> store(new SharedStore(std::move(parts)));
+  store->tick();
+  return store;
+}
+
+SharedStore::SharedStore(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+SharedStore::~SharedStore() = default;
+
+bool SharedStore::readable() const { return parts_->reads() && !parts_->distrusted && parts_->nodes.may_ask_any(); }
+
+std::optional<SharedPath> SharedStore::find(const ShareQuery& query, std::int64_t deadline_ns) {
+  parts_->counting.add(&ShareCounters::lookups);
+  if (!readable()) {
+    parts_->counting.add(&ShareCounters::lookups_skipped);
+    return std::nullopt;
+  }
+  auto path = parts_->lookup.find(query, deadline_ns);
+  if (path) parts_->counting.add(&ShareCounters::hits);
+  return path;
+}
+
+std::vector<std::optional<format::SharedHead>> SharedStore::heads(const ShareQuery& query, std::int64_t deadline_ns) {
+  if (!readable()) return std::vector<std::optional<format::SharedHead>>(query.ends.size());
+  return parts_->lookup.heads(query, deadline_ns);
+}
+
+Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::SegmentHeader& segment,
+                                                               std::int64_t deadline_ns) {
+  if (!readable()) return busy("the shared tier is not asked at the moment");
+  const ObjectName name = parts_->name_of(segment);
+  if (!parts_->nodes.may_ask(parts_->engine->node_of(name))) return busy("its node is not asked at the moment");
+  parts_->counting.add(&ShareCounters::loads);
+  auto bytes = fetch(segment, name, deadline_ns);
+  if (bytes.ok()) {
+    parts_->counting.add(&ShareCounters::loaded_bytes, (*bytes)->size());
+    return bytes;
+  }
+  // Another server may have replaced the object since its head was read: the next caller asks for it again.
+  parts_->lookup.forget(name);
+  if (bytes.error().kind == ErrorKind::kNotFound) parts_->counting.add(&ShareCounters::load_misses);
+  if (bytes.error().kind == ErrorKind::kDamaged) parts_->counting.add(&ShareCounters::damaged);
+  return bytes;
+}
+
+Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::SegmentHeader& segment,
+                                                                 const ObjectName& name, std::int64_t deadline_ns) {
+  Parts& parts = *parts_;
+  TRY_ASSIGN(const format::Envelope envelope,
+             parts.lookup.envelope(name, std::min(deadline_ns, parts.nodes.lookup_deadline_ns())));
+  if (!describes(envelope, segment)) return not_found("a segment with another begin lies under this name");
+  const ByteCount size{envelope.payload_bytes};
+  auto buffer = store::PayloadBuffer::allocate(size.value());
+  Vault::Opening opening(parts.vault, name, envelope, buffer.span());
+  const std::int64_t from_ns = parts.clock.monotonic_ns();
+  const Status read = parts.engine->get(
+      name, {.head_bytes = envelope.head_bytes(), .begin = 0, .payload_bytes = size.value()}, buffer.span(),
+      [&](std::size_t count) { opening.arrived(count); }, std::min(deadline_ns, parts.nodes.read_deadline_ns(size)));
+  if (!read.ok()) {
+    if (read.error().kind != ErrorKind::kNotFound) parts.nodes.note_trouble(parts.engine->node_of(name), read.error());
+    return read.error();
+  }
+  parts.nodes.note_answer(parts.engine->node_of(name));
+  parts.nodes.note_read(size, os::elapsed_ms(from_ns, parts.clock.monotonic_ns()));
+  TRY_ASSIGN(const std::size_t clear, opening.finish());
+  if (!has_right_sums(segment, buffer.span().first(clear))) return damaged("a shared payload has a wrong sum");
+  if (clear == size.value()) return std::move(buffer).freeze();
+  auto exact = store::PayloadBuffer::allocate(clear);
+  std::ranges::copy(buffer.span().first(clear), exact.span().begin());
+  return std::move(exact).freeze();
+}
+
+bool SharedStore::offer(Publication publication) {
+  if (!parts_->writes() || parts_->distrusted) return false;
+  return parts_->publisher.offer(std::move(publication));
+}
+
+void SharedStore::touch(const std::vector<format::SegmentHeader>& segments) {
+  if (!readable()) return;
+  const std::int64_t now_ns = parts_->clock.monotonic_ns();
+  std::vector<ObjectEngine::Touched> objects;
+  for (const format::SegmentHeader& segment : segments) {
+    ObjectName name = parts_->name_of(segment);
+    if (parts_->touched.find(name, now_ns) || !parts_->nodes.may_ask(parts_->engine->node_of(name))) continue;
+    parts_->touched.put(name, true, now_ns + kTouchEveryNs);
+    // An encrypted payload is longer; whether it is the engine knows no better.
+    const std::uint64_t tag = parts_->options.encrypt ? kCipherTagBytes : 0;
+    objects.push_back({std::move(name), format::payload_bytes(segment) + tag});
+  }
+  if (objects.empty()) return;
+  parts_->counting.add(&ShareCounters::touched, objects.size());
+  parts_->executor.post([parts = parts_.get(), objects = std::move(objects)] {
+    const Status touched = parts->engine->touch(objects, parts->options.ttl_s, parts->nodes.lookup_deadline_ns());
+    if (!touched.ok()) parts->nodes.note_trouble(parts->engine->node_of(objects.front().name), touched.error());
+  });
+}
+
+bool SharedStore::offer_record(const PrefixHash& key, std::vector<std::byte> contents) {
+  if (!parts_->writes() || parts_->distrusted || contents.size() > format::kMostRecordBytes) return false;
+  const ObjectName name = parts_->vault.record_name(key);
+  return parts_->publisher.offer(RecordOffer{name, parts_->vault.seal_record(name, contents)});
+}
+
+std::vector<std::optional<std::vector<std::byte>>> SharedStore::records(const std::vector<PrefixHash>& keys,
+                                                                        std::int64_t deadline_ns) {
+  std::vector<std::optional<std::vector<std::byte>>> records(keys.size());
+  if (!readable()) return records;
+  std::vector<ObjectName> names;
+  for (const PrefixHash& key : keys) names.push_back(parts_->vault.record_name(key));
+  const auto answers = parts_->lookup.ask(names, format::kMostRecordBytes + format::kEnvelopeBytes,
+                                          std::min(deadline_ns, parts_->nodes.lookup_deadline_ns()));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!answers[i].ok()) continue;
+    auto record = parts_->vault.open_record(names[i], *answers[i]);
+    if (record.ok()) {
+      records[i] = std::move(*record);
+    } else {
+      parts_->counting.add(&ShareCounters::damaged);
+    }
+  }
+  return records;
+}
+
+void SharedStore::tick() {
+  if (parts_->nodes.to_probe().empty() || parts_->probing.exchange(true)) return;
+  parts_->executor.post([parts = parts_.get()] {
+    for (const NodeId node : parts->nodes.to_probe()) {
+      parts->nodes.note_probe(node, parts->engine->probe(node, parts->clock.monotonic_ns() + kProbeNs));
+    }
+    parts->probing = false;
+  });
+}
+
+void SharedStore::distrust() {
+  parts_->distrusted = true;
+  parts_->publisher.stop();
+}
+
+double SharedStore::latency_ms() const { return parts_->nodes.latency_ms(); }
+double SharedStore::read_bytes_per_s() const { return parts_->nodes.read_bytes_per_s(); }
+double SharedStore::write_bytes_per_s() const { return parts_->nodes.write_bytes_per_s(); }
+ByteCount SharedStore::queued() const { return parts_->publisher.queued(); }
+ShareCounters SharedStore::counters() const { return parts_->counting.counters(); }
+const ObjectEngine& SharedStore::engine() const { return *parts_->engine; }
+const std::string& SharedStore::space() const { return parts_->vault.space(); }
+
+}  // namespace kvkeep::share

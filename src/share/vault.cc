@@ -1,0 +1,148 @@
+#include "share/vault.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace kvkeep::share {
+namespace {
+
+// Of objects without a key: kvkeep's own damage is found, and everybody can compute it.
+constexpr std::string_view kNoKey = "kvkeep shared objects without a key";
+constexpr std::uint8_t kRestSection = 1;
+constexpr std::uint8_t kPayloadSection = 2;
+constexpr std::size_t kSpaceDigits = 16;
+constexpr std::size_t kIdDigits = 32;
+
+ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+MacHash code_of(MacStream stream, ByteSpan bytes) {
+  stream.append(bytes);
+  return stream.finish();
+}
+
+}  // namespace
+
+ObjectKind object_kind(format::PartKind kind) {
+  switch (kind) {
+    case format::PartKind::kRows: return ObjectKind::kRows;
+    case format::PartKind::kWindowRows: return ObjectKind::kWindowRows;
+    case format::PartKind::kPoint: return ObjectKind::kPoint;
+    case format::PartKind::kWhole: return ObjectKind::kWhole;
+  }
+  KVKEEP_ASSERT(false, "kinds are checked where they are decoded");
+  return ObjectKind::kRows;
+}
+
+Vault::Vault(Identity identity) : encrypts_(identity.encrypt), writer_(identity.writer) {
+  const ByteSpan secret = bytes_of(identity.key.empty() ? kNoKey : std::string_view(identity.key));
+  name_key_ = derive_key("kvkeep 2026-11-24 names of shared objects", secret);
+  code_key_ = derive_key("kvkeep 2026-11-24 codes of shared objects", secret);
+  cipher_key_ = derive_key("kvkeep 2026-11-24 encryption of shared objects", secret);
+  MacStream stream(derive_key("kvkeep 2026-11-24 namespace of shared objects", secret));
+  stream.append(std::as_bytes(std::span(identity.fingerprint.bytes)));
+  stream.append_field(identity.device);
+  space_ = stream.finish().hex(kSpaceDigits / 2);
+}
+
+ObjectName Vault::hidden_name(ByteSpan what, ObjectKind kind) const {
+  MacStream stream(name_key_);
+  stream.append_field(space_);
+  stream.append(what);
+  return {space_, stream.finish().hex(kIdDigits / 2), kind};
+}
+
+ObjectName Vault::name_of(const format::ShortHash& end, format::PartKind kind) const {
+  return hidden_name(std::as_bytes(std::span(end)), object_kind(kind));
+}
+
+ObjectName Vault::record_name(const PrefixHash& key) const {
+  return hidden_name(std::as_bytes(std::span(key.bytes)), ObjectKind::kRecord);
+}
+
+Vault::Sealed Vault::seal(const format::SegmentHeader& segment, const std::vector<format::PathStep>& path,
+                          ByteSpan payload, const Cipher::Salt& salt) const {
+  const format::SegmentName& name = segment.name;
+  Sealed sealed{
+      .name = name_of(format::short_hash(name.end_hash), name.kind), .head = {}, .payload = payload, .encrypted = {}};
+  format::Envelope envelope{.kind = name.kind,
+                            .begin = name.begin,
+                            .end = name.end,
+                            .begin_hash = format::short_hash(name.begin_hash),
+                            .end_hash = format::short_hash(name.end_hash),
+                            .path_steps = static_cast<std::uint32_t>(path.size()),
+                            .writer = writer_,
+                            .encrypted = encrypts_};
+  std::vector<std::byte> rest = format::encode_rest(path, segment);
+  envelope.segment_bytes = static_cast<std::uint32_t>(rest.size() - path.size() * format::kPathStepBytes);
+  if (encrypts_) {
+    envelope.salt = salt;
+    rest = cipher(salt).encrypt(kRestSection, rest);
+    envelope.extension_bytes = kCipherTagBytes;
+    sealed.encrypted = cipher(salt).encrypt(kPayloadSection, payload);
+    sealed.payload = sealed.encrypted;
+  }
+  const std::string text = sealed.name.text();
+  envelope.payload_bytes = sealed.payload.size();
+  envelope.rest_mac = code_of(format::section_mac(code_key_, text, format::Section::kRest), rest);
+  envelope.payload_mac = code_of(format::section_mac(code_key_, text, format::Section::kPayload), sealed.payload);
+  sealed.head = format::encode_envelope(code_key_, text, envelope);
+  sealed.head.insert(sealed.head.end(), rest.begin(), rest.end());
+  return sealed;
+}
+
+Result<format::Envelope> Vault::open_envelope(const ObjectName& name, ByteSpan bytes) const {
+  TRY_ASSIGN(format::Envelope envelope, format::decode_envelope(code_key_, name.text(), bytes));
+  // The names of engines are hashes of ends: an authentic object under another one's name was put there by its key's
+  // holder.
+  if (name_of(envelope.end_hash, envelope.kind) != name)
+    return damaged("a shared object lies under another one's name");
+  return envelope;
+}
+
+Result<format::SharedHead> Vault::open_head(const ObjectName& name, ByteSpan bytes) const {
+  TRY_ASSIGN(const format::Envelope envelope, open_envelope(name, bytes));
+  if (bytes.size() < envelope.head_bytes()) return damaged("the head of a shared object is too short");
+  const ByteSpan rest = bytes.first(envelope.head_bytes()).subspan(format::kEnvelopeBytes);
+  TRY(format::check_rest(code_key_, name.text(), envelope, rest));
+  if (!envelope.encrypted) return format::decode_rest(envelope, rest);
+  if (rest.size() < kCipherTagBytes) return damaged("an encrypted head has no tag");
+  std::vector<std::byte> clear(rest.size());  // with zeros in the place of the tag, which the sizes count
+  TRY(cipher(envelope.salt).decrypt(kRestSection, rest, MutableByteSpan(clear).first(rest.size() - kCipherTagBytes)));
+  return format::decode_rest(envelope, clear);
+}
+
+Vault::Opening::Opening(const Vault& vault, const ObjectName& name, const format::Envelope& envelope,
+                        MutableByteSpan stored)
+    : vault_(vault),
+      envelope_(envelope),
+      stored_(stored),
+      code_(format::section_mac(vault.code_key_, name.text(), format::Section::kPayload)) {}
+
+void Vault::Opening::arrived(std::size_t count) {
+  KVKEEP_ASSERT(count >= checked_ && count <= stored_.size(), "bytes arrive in order");
+  code_.append(stored_.subspan(checked_, count - checked_));
+  checked_ = count;
+}
+
+Result<std::size_t> Vault::Opening::finish() {
+  arrived(stored_.size());
+  if (stored_.size() != envelope_.payload_bytes || !same_code(code_.finish(), envelope_.payload_mac)) {
+    return damaged("the payload of a shared object is not authentic");
+  }
+  if (!envelope_.encrypted) return stored_.size();
+  if (stored_.size() < kCipherTagBytes) return damaged("an encrypted payload has no tag");
+  const std::size_t clear = stored_.size() - kCipherTagBytes;
+  TRY(vault_.cipher(envelope_.salt).decrypt(kPayloadSection, stored_, stored_.first(clear)));
+  return clear;
+}
+
+std::vector<std::byte> Vault::seal_record(const ObjectName& name, ByteSpan contents) const {
+  return format::encode_record(code_key_, name.text(), contents);
+}
+
+Result<std::vector<std::byte>> Vault::open_record(const ObjectName& name, ByteSpan bytes) const {
+  return format::decode_record(code_key_, name.text(), bytes);
+}
+
+}  // namespace kvkeep::share

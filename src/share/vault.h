@@ -1,0 +1,89 @@
+#pragma once
+
+// Names, authentication codes and encryption of shared objects: everything that follows from the share key. Whoever has
+// no key can neither guess a name nor make bytes that are believed.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mac.h"
+#include "base/result.h"
+#include "format/shared_object.h"
+#include "share/cipher.h"
+#include "share/object_engine.h"
+#include "store/ram_store.h"
+
+namespace kvkeep::share {
+
+ObjectKind object_kind(format::PartKind kind);
+
+// Thread safe.
+class Vault {
+ public:
+  // What decides about names and codes. Two servers see each other's objects if all of it is equal.
+  struct Identity {
+    FingerprintHash fingerprint;
+    std::string device;  // empty: of any device
+    std::string key;     // empty: a constant that everybody knows
+    bool encrypt = false;
+    std::uint64_t writer = 0;  // a random number of this process; not compared
+  };
+  explicit Vault(Identity identity);
+
+  const std::string& space() const { return space_; }
+  ObjectName name_of(const format::ShortHash& end, format::PartKind kind) const;
+  ObjectName record_name(const PrefixHash& key) const;
+
+  // An object as an engine stores it.
+  struct Sealed {
+    ObjectName name;
+    std::vector<std::byte> head;
+    ByteSpan payload;                  // of the publication, or of `encrypted`
+    std::vector<std::byte> encrypted;  // empty without encryption
+  };
+  // `salt` is used only with encryption, and then must be random. The result refers to `payload`.
+  Sealed seal(const format::SegmentHeader& segment, const std::vector<format::PathStep>& path, ByteSpan payload,
+              const Cipher::Salt& salt) const;
+
+  // Fail with kDamaged if the bytes are not an object of this name, made under this key.
+  Result<format::Envelope> open_envelope(const ObjectName& name, ByteSpan bytes) const;
+  Result<format::SharedHead> open_head(const ObjectName& name, ByteSpan bytes) const;
+
+  // Checks the code of a payload while it arrives, then opens it. Not thread safe.
+  class Opening {
+   public:
+    // `stored` has the payload's stored bytes once all have arrived. The vault must outlive it.
+    Opening(const Vault& vault, const ObjectName& name, const format::Envelope& envelope, MutableByteSpan stored);
+    // The first `count` bytes are there.
+    void arrived(std::size_t count);
+    // All bytes are there: returns the number of clear ones, which lie at the beginning of `stored`. Fails with
+    // kDamaged.
+    Result<std::size_t> finish();
+
+   private:
+    const Vault& vault_;
+    const format::Envelope envelope_;
+    const MutableByteSpan stored_;
+    MacStream code_;
+    std::size_t checked_ = 0;
+  };
+
+  std::vector<std::byte> seal_record(const ObjectName& name, ByteSpan contents) const;
+  Result<std::vector<std::byte>> open_record(const ObjectName& name, ByteSpan bytes) const;
+
+ private:
+  ObjectName hidden_name(ByteSpan what, ObjectKind kind) const;
+  Cipher cipher(const Cipher::Salt& salt) const { return {cipher_key_, salt}; }
+
+  const bool encrypts_;
+  const std::uint64_t writer_;
+  MacKey name_key_;
+  MacKey code_key_;
+  MacKey cipher_key_;
+  std::string space_;
+};
+
+}  // namespace kvkeep::share
