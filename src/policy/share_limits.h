@@ -3,6 +3,7 @@
 // What a slow or dead node of the shared tier may cost: whether it is asked (ShareBreaker), and for how long
 // (ShareLatency). Pure: time is passed in.
 
+#include <array>
 #include <cstdint>
 
 #include "base/types.h"
@@ -12,6 +13,9 @@ namespace kvkeep::policy {
 inline constexpr std::uint32_t kFailuresToOpen = 3;
 inline constexpr std::int64_t kFirstOpenNs = 5'000'000'000;
 inline constexpr std::int64_t kLongestOpenNs = 300'000'000'000;
+
+// A node may answer what is small and hang at what is large, so that one kind of call says nothing of the other.
+enum class ShareCall : std::uint8_t { kLookup, kTransfer };
 
 // Decides whether a node may be asked.
 //
@@ -30,21 +34,23 @@ class ShareBreaker {
   // Returns true if the node is to be probed now: it is suspected, or has been open for long enough.
   bool wants_probe(std::int64_t now_ns) const;
 
-  // A request was answered, be it with a miss. Failures before it are forgotten.
-  void note_answer();
+  // A request was answered, be it with a miss. Failures of its kind before it are forgotten.
+  void note_answer(ShareCall call);
   // A request failed at the connection, or its deadline passed. Returns true if that opened the breaker.
-  bool note_failure(std::int64_t now_ns);
+  bool note_failure(ShareCall call, std::int64_t now_ns);
   // As note_failure() and, for an answer, the way back to closed; but an answered probe forgets no failure: only a
   // request shows that requests work.
   bool note_probe(bool answered, std::int64_t now_ns);
 
  private:
   enum class State : std::uint8_t { kClosed, kSuspected, kOpen };
-  void open(std::int64_t now_ns);
+  std::uint32_t& failures(ShareCall call) { return failures_[static_cast<std::size_t>(call)]; }
+  void open(ShareCall call, std::int64_t now_ns);
 
   State state_ = State::kClosed;
-  std::uint32_t failures_ = 0;  // in a row
-  std::int64_t open_ns_ = 0;    // how long it opened last; 0: not since the last answer
+  std::array<std::uint32_t, 2> failures_{};  // of each kind of call, in a row
+  ShareCall opened_by_ = ShareCall::kLookup;
+  std::int64_t open_ns_ = 0;  // how long it opened last; 0: not since the last answer of that kind
   std::int64_t open_until_ns_ = 0;
 };
 

@@ -19,7 +19,6 @@ namespace kvkeep::share {
 struct FrailObject {
   std::vector<std::byte> head;
   std::vector<std::vector<std::byte>> pieces;
-  bool committed = false;  // the head was written
 };
 
 // The state that all clients of one engine see.
@@ -31,17 +30,20 @@ struct FrailWorld {
   std::map<ObjectName, FrailObject> objects;
   std::vector<Node> nodes;
   double answer_ms = 0.3;
-  bool full = false;           // puts are refused
-  bool refuses_us = false;     // wrong password
-  std::size_t cut_put_at = 0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
-  bool reads_hang = false;     // answers heads and probes, and hangs at payloads
+  bool full = false;        // puts are refused
+  bool refuses_us = false;  // wrong password
+  std::size_t cut_put_at =
+      0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
+  bool reads_hang = false;  // answers heads and probes, and hangs at payloads
   std::uint64_t calls = 0;
   std::uint64_t puts = 0;
 
   // Changes chosen by a seed, as any owner of an engine, or its disk, could make them.
   void harm(std::mt19937_64& random) {
     if (objects.empty()) return;
-    const auto pick = [&] { return std::next(objects.begin(), static_cast<std::ptrdiff_t>(random() % objects.size())); };
+    const auto pick = [&] {
+      return std::next(objects.begin(), static_cast<std::ptrdiff_t>(random() % objects.size()));
+    };
     const auto victim = pick();
     FrailObject& object = victim->second;
     switch (random() % 8) {
@@ -51,23 +53,16 @@ struct FrailWorld {
       case 1:
         if (!object.pieces.empty()) object.pieces[random() % object.pieces.size()].clear();
         break;
-      case 2:
-        flip(object.head, random);
-        break;
+      case 2: flip(object.head, random); break;
       case 3:
         if (!object.pieces.empty()) flip(object.pieces[random() % object.pieces.size()], random);
         break;
       case 4:
         if (!object.head.empty()) object.head.resize(random() % object.head.size());
         break;
-      case 5:
-        std::swap(object, pick()->second);
-        break;
-      case 6:
-        std::swap(object.pieces, pick()->second.pieces);
-        break;
-      default:
-        std::swap(object.head, pick()->second.head);
+      case 5: std::swap(object, pick()->second); break;
+      case 6: std::swap(object.pieces, pick()->second.pieces); break;
+      default: std::swap(object.head, pick()->second.head);
     }
   }
   static void flip(std::vector<std::byte>& bytes, std::mt19937_64& random) {
@@ -82,7 +77,9 @@ class FrailEngine final : public ObjectEngine {
       : world_(world), heads_at_once_(heads_at_once) {}
 
   std::string address() const override { return "frail://engine"; }
-  Pace pace() const override { return {.least_deadline_ms = 5, .most_deadline_ms = 50, .heads_at_once = heads_at_once_}; }
+  Pace pace() const override {
+    return {.least_deadline_ms = 5, .most_deadline_ms = 50, .heads_at_once = heads_at_once_};
+  }
   NodeId node_of(const ObjectName& name) const override {
     return NodeId{static_cast<std::uint32_t>(std::stoul(name.id.substr(0, 4), nullptr, 16) % world_.nodes.size())};
   }
@@ -134,7 +131,6 @@ class FrailEngine final : public ObjectEngine {
     }
     if (is_lost()) return cut();
     object.head.assign(head.begin(), head.end());
-    object.committed = true;
     return {};
   }
   Status touch(const std::vector<Touched>& objects, std::int64_t, std::int64_t deadline_ns) override {

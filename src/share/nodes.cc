@@ -14,6 +14,7 @@ namespace {
 constexpr double kLeastMeasuredBytes = 256 << 10;
 // A publication that takes longer is given up: it holds up all later ones.
 constexpr double kLongestWriteMs = 30'000;
+constexpr std::int64_t kQuietNs = 60'000'000'000;
 
 std::int64_t to_ns(double ms) { return static_cast<std::int64_t>(ms * 1e6); }
 
@@ -69,10 +70,9 @@ std::int64_t Nodes::write_deadline_ns(ByteCount bytes) {
   return clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs));
 }
 
-void Nodes::note_answer(NodeId node) {
+void Nodes::note_answer(NodeId node, policy::ShareCall call) {
   const MutexLock lock(mutex_);
-  at(node).breaker.note_answer();
-  at(node).complained = false;
+  at(node).breaker.note_answer(call);
 }
 
 void Nodes::note_lookup_ms(NodeId node, double ms) {
@@ -80,13 +80,13 @@ void Nodes::note_lookup_ms(NodeId node, double ms) {
   at(node).latency.note(ms);
 }
 
-void Nodes::note_trouble(NodeId node, const Error& error) {
+void Nodes::note_trouble(NodeId node, policy::ShareCall call, const Error& error) {
   counting_.add(&ShareCounters::failures);
   const MutexLock lock(mutex_);
   complain(node, error);
   if (!counts_for_breaker(error.kind)) return;
-  at(node).latency.note_late();
-  if (at(node).breaker.note_failure(clock_.monotonic_ns())) note_opening(node, error);
+  if (call == policy::ShareCall::kLookup) at(node).latency.note_late();
+  if (at(node).breaker.note_failure(call, clock_.monotonic_ns())) note_opening(node, error);
 }
 
 void Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms) {
@@ -99,10 +99,10 @@ void Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<H
   }
   for (const auto& [node, trouble] : outcomes) {
     if (trouble != nullptr) {
-      note_trouble(node, *trouble);
+      note_trouble(node, policy::ShareCall::kLookup, *trouble);
       continue;
     }
-    note_answer(node);
+    note_answer(node, policy::ShareCall::kLookup);
     note_lookup_ms(node, ms);
   }
 }
@@ -135,26 +135,30 @@ void Nodes::note_probe(NodeId node, const Status& status) {
   const std::int64_t now_ns = clock_.monotonic_ns();
   const MutexLock lock(mutex_);
   Node& probed = at(node);
-  const bool was_closed = probed.breaker.closed();
+  policy::ShareBreaker& breaker = probed.breaker;
   probed.probed = true;
-  if (!status.ok()) {
-    complain(node, status.error());
-    const bool opened = was_closed ? probed.breaker.note_failure(now_ns) : probed.breaker.note_probe(false, now_ns);
-    if (opened) note_opening(node, status.error());
+  if (status.ok()) {
+    breaker.note_probe(true, now_ns);
+    if (std::exchange(probed.opened, false)) spdlog::info("shared tier: {} is asked again", engine_.node_address(node));
     return;
   }
-  probed.breaker.note_probe(true, now_ns);
-  if (!was_closed) spdlog::info("shared tier: {} answers again and is asked", engine_.node_address(node));
+  complain(node, status.error());
+  const bool opened =
+      breaker.closed() ? breaker.note_failure(policy::ShareCall::kLookup, now_ns) : breaker.note_probe(false, now_ns);
+  if (opened) note_opening(node, status.error());
 }
 
 void Nodes::complain(NodeId node, const Error& error) {
-  if (std::exchange(at(node).complained, true)) return;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (now_ns < at(node).quiet_until_ns) return;
+  at(node).quiet_until_ns = now_ns + kQuietNs;
   spdlog::warn("shared tier: {} is in trouble ({}); requests go on without it", engine_.node_address(node),
                error.message);
 }
 
 void Nodes::note_opening(NodeId node, const Error& error) {
   counting_.add(&ShareCounters::breaker_openings);
+  if (std::exchange(at(node).opened, true)) return;
   spdlog::warn("shared tier: {} failed {} times ({}); it is not asked for some time, then tried again",
                engine_.node_address(node), policy::kFailuresToOpen, error.message);
 }

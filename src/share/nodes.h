@@ -28,11 +28,11 @@ class Nodes {
   std::int64_t read_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
   std::int64_t write_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
 
-  // The outcome of one call at a node: an answer, be it a miss, or trouble. Errors that speak of the node are counted
-  // and, the first time, logged.
-  void note_answer(NodeId node) EXCLUDES(mutex_);
+  // The outcome of one call at a node: an answer, be it a miss, or trouble, which is counted and, once a minute,
+  // logged.
+  void note_answer(NodeId node, policy::ShareCall call) EXCLUDES(mutex_);
   void note_lookup_ms(NodeId node, double ms) EXCLUDES(mutex_);
-  void note_trouble(NodeId node, const Error& error) EXCLUDES(mutex_);
+  void note_trouble(NodeId node, policy::ShareCall call, const Error& error) EXCLUDES(mutex_);
   // The same for the many answers of one call, each node once.
   void note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms)
       EXCLUDES(mutex_);
@@ -53,7 +53,8 @@ class Nodes {
     policy::ShareBreaker breaker;
     policy::ShareLatency latency;
     bool probed = false;
-    bool complained = false;  // since it last answered
+    bool opened = false;              // and that was logged
+    std::int64_t quiet_until_ns = 0;  // its trouble was logged
   };
   Node& at(NodeId node) REQUIRES(mutex_);
   double most_deadline_ms() REQUIRES(mutex_);

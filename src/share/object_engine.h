@@ -67,12 +67,12 @@ constexpr bool counts_for_breaker(ErrorKind kind) { return kind == ErrorKind::kI
 
 // The findings of facts(); absent where an engine does not tell.
 struct EngineFacts {
-  std::string description;                 // "valkey 9.1.2, cluster of 3 nodes"
-  std::optional<std::string> policy;       // what it evicts: "allkeys-lru", "noeviction"
-  std::optional<std::uint64_t> max_bytes;  // the limit of its memory; 0: none
-  std::optional<std::uint64_t> used_bytes;
-  std::optional<std::uint64_t> keys;  // of all users
-  std::vector<std::string> warnings;  // one line each: what is wrong, and what to do
+  std::string description = {};                 // "valkey 9.1.2, cluster of 3 nodes"
+  std::optional<std::string> policy = {};       // what it evicts: "allkeys-lru", "noeviction"
+  std::optional<std::uint64_t> max_bytes = {};  // the limit of its memory; 0: none
+  std::optional<std::uint64_t> used_bytes = {};
+  std::optional<std::uint64_t> keys = {};  // of all users
+  std::vector<std::string> warnings = {};  // one line each: what is wrong, and what to do
 };
 
 class ObjectEngine {

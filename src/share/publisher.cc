@@ -158,10 +158,11 @@ void Publisher::write(const ObjectName& name, ByteSpan head, ByteSpan payload) {
   const std::int64_t now_ns = clock_.monotonic_ns();
   lookup_.forget(name);
   if (!written.ok()) {
-    nodes_.note_trouble(engine_.node_of(name), written.error());
+    nodes_.note_trouble(engine_.node_of(name), policy::ShareCall::kTransfer, written.error());
     note_failure(written.error());
     return;
   }
+  nodes_.note_answer(engine_.node_of(name), policy::ShareCall::kTransfer);
   nodes_.note_written(bytes, os::elapsed_ms(from_ns, now_ns));
   there_.put(name, true, now_ns + kThereNs);
   counting_.add(&ShareCounters::published);

@@ -19,12 +19,12 @@ namespace kvkeep::share {
 enum class ShareMode { kRead, kWrite, kBoth };
 
 struct ShareOptions {
-  FingerprintHash fingerprint;
+  FingerprintHash fingerprint = {};
   // Describes what computes the rows ("CUDA0: NVIDIA H100", "cpu: AVX512"). Rows of other devices differ in the last
   // bits, so servers with other devices have another namespace. Empty: rows of any device are taken.
-  std::string device;
+  std::string device = {};
   // Contents of the key file; empty: no key, and whoever writes to the engine can plant state.
-  std::string key;
+  std::string key = {};
   // Encrypts what lies in the engine (AES-256-GCM) under a key derived from `key`. Precondition: a key.
   bool encrypt = false;
   ShareMode mode = ShareMode::kBoth;
@@ -35,13 +35,13 @@ struct ShareOptions {
 
 // A prompt as find() looks for it.
 struct ShareQuery {
-  TokenSpan prompt;
+  TokenSpan prompt = {};
   Tenant tenant = kNoTenant;
   // What must lie at the end that is found: kRows for models with rows only, kPoint or kWhole for others.
   format::PartKind kind = format::PartKind::kRows;
   // Ends that a publisher can have chosen, ascending, at most kMostShareEnds, each at most prompt.size().
-  std::vector<Position> ends;
-  Position known;  // the caller has everything up to here: shallower ends are of no use
+  std::vector<Position> ends = {};
+  Position known = {};  // the caller has everything up to here: shallower ends are of no use
 };
 inline constexpr std::size_t kMostShareEnds = 512;
 

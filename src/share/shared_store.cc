@@ -151,11 +151,13 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::S
   const Status read = parts.engine->get(
       name, {.head_bytes = envelope.head_bytes(), .begin = 0, .payload_bytes = size.value()}, buffer.span(),
       [&](std::size_t count) { opening.arrived(count); }, std::min(deadline_ns, parts.nodes.read_deadline_ns(size)));
-  if (!read.ok()) {
-    if (read.error().kind != ErrorKind::kNotFound) parts.nodes.note_trouble(parts.engine->node_of(name), read.error());
+  const NodeId node = parts.engine->node_of(name);
+  if (!read.ok() && read.error().kind != ErrorKind::kNotFound) {
+    parts.nodes.note_trouble(node, policy::ShareCall::kTransfer, read.error());
     return read.error();
   }
-  parts.nodes.note_answer(parts.engine->node_of(name));
+  parts.nodes.note_answer(node, policy::ShareCall::kTransfer);
+  TRY(read);
   parts.nodes.note_read(size, os::elapsed_ms(from_ns, parts.clock.monotonic_ns()));
   TRY_ASSIGN(const std::size_t clear, opening.finish());
   if (!has_right_sums(segment, buffer.span().first(clear))) return damaged("a shared payload has a wrong sum");
@@ -186,7 +188,9 @@ void SharedStore::touch(const std::vector<format::SegmentHeader>& segments) {
   parts_->counting.add(&ShareCounters::touched, objects.size());
   parts_->executor.post([parts = parts_.get(), objects = std::move(objects)] {
     const Status touched = parts->engine->touch(objects, parts->options.ttl_s, parts->nodes.lookup_deadline_ns());
-    if (!touched.ok()) parts->nodes.note_trouble(parts->engine->node_of(objects.front().name), touched.error());
+    if (touched.ok()) return;
+    parts->nodes.note_trouble(parts->engine->node_of(objects.front().name), policy::ShareCall::kLookup,
+                              touched.error());
   });
 }
 

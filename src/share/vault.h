@@ -25,9 +25,9 @@ class Vault {
  public:
   // What decides about names and codes. Two servers see each other's objects if all of it is equal.
   struct Identity {
-    FingerprintHash fingerprint;
-    std::string device;  // empty: of any device
-    std::string key;     // empty: a constant that everybody knows
+    FingerprintHash fingerprint = {};
+    std::string device = {};  // empty: of any device
+    std::string key = {};     // empty: a constant that everybody knows
     bool encrypt = false;
     std::uint64_t writer = 0;  // a random number of this process; not compared
   };

@@ -1,0 +1,152 @@
+// Breakers and deadlines of the shared tier: every short history against a naive twin, and the curve of deadlines.
+
+#include "policy/share_limits.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace kvkeep::policy {
+namespace {
+
+constexpr std::int64_t kStepNs = 2'600'000'000;  // two of them are longer than the first opening
+
+// The same rules over the whole history, without a state of its own.
+class NaiveBreaker {
+ public:
+  enum class Event { kLookupAnswer, kTransferAnswer, kLookupFailure, kTransferFailure, kProbeAnswer, kProbeFailure };
+
+  // Returns true if the event opened it.
+  bool note(Event event, std::int64_t now_ns) {
+    const bool was_closed = closed_;
+    if (was_closed) {
+      if (event == Event::kLookupFailure) return fail(lookups_, "lookup", now_ns);
+      if (event == Event::kTransferFailure) return fail(transfers_, "transfer", now_ns);
+      if (event == Event::kLookupAnswer) answer(lookups_, "lookup");
+      if (event == Event::kTransferAnswer) answer(transfers_, "transfer");
+      return false;
+    }
+    if (event == Event::kProbeAnswer) {
+      if (open_until_ns_ > 0) lookups_ = transfers_ = 0;
+      closed_ = true;
+      open_until_ns_ = 0;
+    }
+    if (event != Event::kProbeFailure) return false;
+    if (open_until_ns_ > 0) {
+      open(opened_by_, now_ns);
+      return false;
+    }
+    return fail(lookups_, "lookup", now_ns);
+  }
+  bool closed() const { return closed_; }
+  bool wants_probe(std::int64_t now_ns) const { return !closed_ && now_ns >= open_until_ns_; }
+
+ private:
+  bool fail(int& count, const char* which, std::int64_t now_ns) {
+    closed_ = false;
+    if (++count < 3) return false;
+    open(which, now_ns);
+    return true;
+  }
+  void answer(int& count, const std::string& which) {
+    count = 0;
+    if (which == opened_by_) openings_ = 0;
+  }
+  void open(const std::string& which, std::int64_t now_ns) {
+    opened_by_ = which;
+    std::int64_t seconds = 5;
+    for (int i = 0; i < openings_; ++i) seconds = std::min<std::int64_t>(300, 2 * seconds);
+    ++openings_;
+    open_until_ns_ = now_ns + seconds * 1'000'000'000;
+  }
+
+  bool closed_ = true;
+  int lookups_ = 0;
+  int transfers_ = 0;
+  int openings_ = 0;  // since the last answer of the kind that opened it
+  std::string opened_by_ = "lookup";
+  std::int64_t open_until_ns_ = 0;
+};
+
+bool apply(ShareBreaker& breaker, NaiveBreaker::Event event, std::int64_t now_ns) {
+  switch (event) {
+    case NaiveBreaker::Event::kLookupAnswer: breaker.note_answer(ShareCall::kLookup); return false;
+    case NaiveBreaker::Event::kTransferAnswer: breaker.note_answer(ShareCall::kTransfer); return false;
+    case NaiveBreaker::Event::kLookupFailure: return breaker.note_failure(ShareCall::kLookup, now_ns);
+    case NaiveBreaker::Event::kTransferFailure: return breaker.note_failure(ShareCall::kTransfer, now_ns);
+    case NaiveBreaker::Event::kProbeAnswer: return breaker.note_probe(true, now_ns);
+    case NaiveBreaker::Event::kProbeFailure: return breaker.note_probe(false, now_ns);
+  }
+  return false;
+}
+
+TEST(ShareBreaker, AgreesWithItsTwinOverEveryHistoryOfEightEvents) {
+  constexpr std::size_t kEvents = 6;
+  constexpr std::size_t kLength = 8;
+  std::size_t histories = 1;
+  for (std::size_t i = 0; i < kLength; ++i) histories *= kEvents;
+  for (std::size_t number = 0; number < histories; ++number) {
+    ShareBreaker breaker;
+    NaiveBreaker twin;
+    std::size_t left = number;
+    for (std::size_t i = 1; i <= kLength; ++i, left /= kEvents) {
+      const auto event = static_cast<NaiveBreaker::Event>(left % kEvents);
+      const std::int64_t now_ns = static_cast<std::int64_t>(i) * kStepNs;
+      ASSERT_EQ(apply(breaker, event, now_ns), twin.note(event, now_ns)) << number;
+      ASSERT_EQ(breaker.closed(), twin.closed()) << number;
+      ASSERT_EQ(breaker.wants_probe(now_ns), twin.wants_probe(now_ns)) << number;
+      ASSERT_EQ(breaker.wants_probe(now_ns + kStepNs), twin.wants_probe(now_ns + kStepNs)) << number;
+    }
+  }
+}
+
+TEST(ShareBreaker, OpensForTwiceAsLongEachTimeUpToFiveMinutes) {
+  ShareBreaker breaker;
+  std::int64_t now_ns = 0;
+  for (int i = 0; i < 3; ++i) {
+    breaker.note_failure(ShareCall::kLookup, now_ns);
+    if (i < 2) breaker.note_probe(true, now_ns);
+  }
+  std::vector<std::int64_t> seconds;
+  for (int i = 0; i < 9; ++i) {
+    const std::int64_t from_ns = now_ns;
+    while (!breaker.wants_probe(now_ns)) now_ns += 1'000'000'000;
+    seconds.push_back((now_ns - from_ns) / 1'000'000'000);
+    breaker.note_probe(false, now_ns);
+  }
+  EXPECT_EQ(seconds, (std::vector<std::int64_t>{5, 10, 20, 40, 80, 160, 300, 300, 300}));
+}
+
+TEST(ShareLatency, DeadlinesAreEightTimesTheUsualInsideTheRange) {
+  for (const double usual : {0.01, 0.3, 0.6, 1.0, 3.0, 6.0, 7.0, 100.0}) {
+    ShareLatency latency({.least_ms = 5, .most_ms = 50});
+    EXPECT_EQ(latency.deadline_ms(), 50);
+    for (int i = 0; i < 3; ++i) latency.note(usual);
+    EXPECT_DOUBLE_EQ(latency.usual_ms(), usual);
+    EXPECT_DOUBLE_EQ(latency.deadline_ms(), std::clamp(8 * usual, 5.0, 50.0));
+  }
+}
+
+TEST(ShareLatency, ANodeThatBecameSlowerIsMeasuredAgain) {
+  ShareLatency latency({.least_ms = 5, .most_ms = 50});
+  latency.note(0.3);
+  std::vector<double> deadlines;
+  for (int i = 0; i < 5; ++i) {
+    deadlines.push_back(latency.deadline_ms());
+    latency.note_late();
+  }
+  EXPECT_EQ(deadlines, (std::vector<double>{5, 10, 20, 40, 50}));
+  for (int i = 0; i < 30; ++i) latency.note(0.3);
+  EXPECT_DOUBLE_EQ(latency.deadline_ms(), 5);
+}
+
+TEST(ShareLatency, TransfersMayTakeFourTimesAsLongAsUsual) {
+  EXPECT_DOUBLE_EQ(transfer_deadline_ms(20, ByteCount{}, 0), 20);
+  EXPECT_DOUBLE_EQ(transfer_deadline_ms(20, mebibytes(16), 0), 4020);
+  EXPECT_DOUBLE_EQ(transfer_deadline_ms(20, ByteCount{1'000'000}, 1e9), 24);
+}
+
+}  // namespace
+}  // namespace kvkeep::policy

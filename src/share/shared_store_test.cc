@@ -1,0 +1,439 @@
+// The shared tier over an engine that is well, or has one fault: what is found, what it costs, and who sees whose
+// objects.
+
+#include "share/shared_store.h"
+
+#include <gtest/gtest.h>
+
+#include "share/shared_world_fixture.h"
+#include "share/vault.h"
+
+namespace kvkeep::share {
+namespace {
+
+using format::PartKind;
+
+class SharedStoreTest : public ::testing::Test {
+ protected:
+  sim::SimClock clock_;
+  FrailWorld world_{clock_};
+
+  double ms_of(const std::function<void()>& action) {
+    const std::int64_t from_ns = clock_.monotonic_ns();
+    action();
+    return os::elapsed_ms(from_ns, clock_.monotonic_ns());
+  }
+};
+
+TEST_F(SharedStoreTest, AnotherServerGoesOnFromWhatOneComputed) {
+  ShareServer one(world_);
+  ShareServer other(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  EXPECT_EQ(other.restorable(prompt, every(10, 100)), Position{});
+  EXPECT_EQ(one.publish(prompt, every(20, 80)), 4u);
+  clock_.advance_ms(4000);
+  EXPECT_EQ(other.restorable(prompt, every(10, 100)), Position{80});
+  EXPECT_EQ(other.restorable(share_prompt(2, 100), every(10, 100)), Position{});
+  EXPECT_EQ(other.store().counters().hits, 1u);
+  EXPECT_EQ(other.store().counters().damaged, 0u);
+}
+
+TEST_F(SharedStoreTest, ThatIsKnownIsNotFetchedAgain) {
+  ShareServer one(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  one.publish(prompt, every(20, 80));
+  const auto path = one.find(prompt, every(20, 100), PartKind::kRows, kNoTenant, Position{45});
+  ASSERT_TRUE(path.has_value());
+  EXPECT_EQ(path->end, Position{80});
+  ASSERT_EQ(path->rows.size(), 2u);
+  EXPECT_EQ(path->rows.front().segment.name.begin, Position{40});
+  EXPECT_FALSE(one.find(prompt, every(20, 100), PartKind::kRows, kNoTenant, Position{80}).has_value());
+}
+
+// One computes a conversation; the other's prompt leaves it in the middle of a segment and is computed on.
+TEST_F(SharedStoreTest, AWayMayLeaveASegmentInItsMiddle) {
+  ShareServer server(world_);
+  const Tokens first = share_prompt(1, 60, 30);
+  const Tokens second = share_prompt(2, 60, 30);
+  server.publish(first, every(20, 60));
+  std::vector<format::PathStep> path{server.step(first, Position{20}), server.step(first, Position{40})};
+  path.back().end = Position{30};
+  path.back().hash = server.step(first, Position{30}).hash;
+  path.push_back(server.step(second, Position{60}));
+  server.store().offer(server.publication(second, {Position{30}, Position{60}}, PartKind::kRows, path));
+  server.executor().run_all();
+  const auto found = server.find(second, every(20, 60));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->end, Position{60});
+  ASSERT_EQ(found->rows.size(), 3u);
+  EXPECT_EQ(found->rows[1].segment.name.end, Position{40});
+  EXPECT_EQ(server.restorable(second, every(20, 60)), Position{60});
+}
+
+TEST_F(SharedStoreTest, PointsAreFoundWithTheRowsThatLeadToThem) {
+  ShareServer one(world_);
+  ShareServer other(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  one.publish(prompt, every(20, 80), PartKind::kPoint);
+  EXPECT_EQ(other.restorable(prompt, every(10, 100), PartKind::kPoint), Position{80});
+  EXPECT_EQ(other.restorable(prompt, every(10, 100), PartKind::kWhole), Position{});
+}
+
+TEST_F(SharedStoreTest, WindowRowsAreFoundByTheirEnds) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 60);
+  const std::vector<format::PathStep> path{server.step(prompt, Position{20})};
+  server.publish(prompt, {Position{20}});
+  server.store().offer(server.publication(prompt, {Position{12}, Position{20}}, PartKind::kWindowRows, path));
+  server.executor().run_all();
+  const ShareQuery query{.prompt = prompt, .kind = PartKind::kWindowRows, .ends = every(10, 40), .known = {}};
+  const auto heads = server.store().heads(query, clock_.monotonic_ns() + 1'000'000'000);
+  ASSERT_EQ(heads.size(), 4u);
+  EXPECT_FALSE(heads[0].has_value());
+  ASSERT_TRUE(heads[1].has_value());
+  EXPECT_EQ(heads[1]->segment.name.begin, Position{12});
+  const auto payload = server.get(heads[1]->segment);
+  ASSERT_TRUE(payload.ok());
+  EXPECT_TRUE(std::ranges::equal((*payload)->bytes(), right_bytes(heads[1]->segment.name)));
+}
+
+TEST_F(SharedStoreTest, AHoleOnTheWayEndsThePath) {
+  ShareServer one(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  one.publish(prompt, every(20, 80), PartKind::kPoint);
+  ASSERT_EQ(world_.objects.size(), 8u);
+  // Rows of [40, 60) are evicted.
+  for (auto& [name, object] : world_.objects) {
+    const auto envelope = Vault({.fingerprint = sim::sample_fingerprint(1)}).open_envelope(name, object.head);
+    ASSERT_TRUE(envelope.ok());
+    if (envelope->kind == PartKind::kRows && envelope->end == Position{60}) object.head.clear();
+  }
+  EXPECT_EQ(ShareServer(world_).restorable(prompt, every(20, 100)), Position{40});
+  EXPECT_EQ(ShareServer(world_).restorable(prompt, every(20, 100), PartKind::kPoint), Position{40});
+}
+
+TEST_F(SharedStoreTest, AHundredThousandTokensTakeThreeRoundTrips) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 100'000);
+  server.publish(prompt, every(2000, 80'000));
+  const std::uint64_t before = world_.calls;
+  const auto path = server.find(prompt, every(256, 100'000));
+  EXPECT_EQ(world_.calls - before, 3u);
+  ASSERT_TRUE(path.has_value());
+  EXPECT_EQ(path->end, Position{80'000 / 256 / 125 * 32'000});
+}
+
+// An engine such as S3 is asked for few heads at once.
+TEST_F(SharedStoreTest, FewHeadsAtOnceFindTheSameEnd) {
+  const Tokens prompt = share_prompt(1, 100'000);
+  for (const std::uint32_t depth : {0u, 256u, 512u, 51'200u, 99'840u}) {
+    FrailWorld world(clock_);
+    ShareServer publisher(world);
+    if (depth > 0) publisher.publish(prompt, every(256, depth));
+    ShareServer reader(world, {}, 8);
+    const std::uint64_t before = world.calls;
+    const auto path = reader.find(prompt, every(256, 100'000));
+    EXPECT_EQ(path ? path->end : Position{}, Position{depth});
+    EXPECT_LE(world.calls - before, 3u + 2u) << depth;
+  }
+}
+
+TEST_F(SharedStoreTest, APromptThatIsNotThereIsNotAskedForAgainAtOnce) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  EXPECT_FALSE(server.find(prompt, every(10, 100)).has_value());
+  const std::uint64_t calls = world_.calls;
+  EXPECT_FALSE(server.find(prompt, every(10, 100)).has_value());
+  EXPECT_EQ(world_.calls, calls);
+  clock_.advance_ms(3500);
+  EXPECT_FALSE(server.find(prompt, every(10, 100)).has_value());
+  EXPECT_EQ(world_.calls, calls + 1);
+}
+
+// ---- whose state it is ----
+
+TEST_F(SharedStoreTest, OtherModelsDevicesKeysAndTenantsSeeNothing) {
+  ShareOptions options{.fingerprint = sim::sample_fingerprint(1), .device = "cpu: haswell", .key = "secret"};
+  const Tokens prompt = share_prompt(1, 40);
+  ShareServer one(world_, options);
+  one.publish(prompt, every(20, 40));
+  EXPECT_EQ(ShareServer(world_, options).restorable(prompt, every(20, 40)), Position{40});
+  const auto sees = [&](const std::function<void(ShareOptions&)>& change) {
+    ShareOptions changed = options;
+    change(changed);
+    return ShareServer(world_, changed).restorable(prompt, every(20, 40)) != Position{};
+  };
+  EXPECT_FALSE(sees([](ShareOptions& o) { o.fingerprint = sim::sample_fingerprint(2); }));
+  EXPECT_FALSE(sees([](ShareOptions& o) { o.device = "cpu: zen4"; }));
+  EXPECT_FALSE(sees([](ShareOptions& o) { o.device = ""; }));
+  EXPECT_FALSE(sees([](ShareOptions& o) { o.key = "other"; }));
+  EXPECT_FALSE(sees([](ShareOptions& o) { o.key = ""; }));
+  const Tenant tenant = tenant_of(options.fingerprint, "salt");
+  EXPECT_EQ(ShareServer(world_, options).restorable(prompt, every(20, 40), PartKind::kRows, tenant), Position{});
+  one.publish(prompt, every(20, 40), {}, tenant);
+  EXPECT_EQ(world_.objects.size(), 4u);
+  clock_.advance_ms(4000);
+  EXPECT_EQ(ShareServer(world_, options).restorable(prompt, every(20, 40), PartKind::kRows, tenant), Position{40});
+}
+
+// Somebody who can write to the engine, and knows everything but the key.
+TEST_F(SharedStoreTest, NamesAndCodesNeedTheKey) {
+  const ShareOptions options{.fingerprint = sim::sample_fingerprint(1), .key = "secret"};
+  const Tokens prompt = share_prompt(1, 40);
+  FrailWorld forged(clock_);
+  ShareServer forger(forged, {.fingerprint = sim::sample_fingerprint(1), .key = "guess"});
+  forger.publish(prompt, every(20, 40));
+  ShareServer server(world_, options);
+  server.publish(prompt, every(20, 40));
+  for (const auto& [name, object] : forged.objects) EXPECT_FALSE(world_.objects.contains(name));
+  // Its objects under the right names.
+  auto from = forged.objects.begin();
+  for (auto& [name, object] : world_.objects) object = (from++)->second;
+  ShareServer reader(world_, options);
+  EXPECT_EQ(reader.restorable(prompt, every(20, 40)), Position{});
+  EXPECT_EQ(reader.store().counters().damaged, 2u);
+}
+
+TEST_F(SharedStoreTest, EncryptionHidesPromptsAndState) {
+  const ShareOptions options{.fingerprint = sim::sample_fingerprint(1), .key = "secret", .encrypt = true};
+  const Tokens prompt = share_prompt(1, 40);
+  ShareServer(world_, options).publish(prompt, every(20, 40), PartKind::kPoint);
+  ASSERT_EQ(world_.objects.size(), 4u);
+  const ByteSpan ids = std::as_bytes(TokenSpan(prompt).first(4));
+  for (const auto& [name, object] : world_.objects) {
+    EXPECT_TRUE(std::ranges::search(object.head, ids).empty());
+    for (const auto& piece : object.pieces) {
+      for (const Position end : every(20, 40)) {
+        const auto own = ShareServer(world_, options).publication(prompt, {end, end}, PartKind::kPoint, {});
+        EXPECT_TRUE(std::ranges::search(piece, own.payload->bytes().first(32)).empty());
+      }
+    }
+  }
+  EXPECT_EQ(ShareServer(world_, options).restorable(prompt, every(20, 40), PartKind::kPoint), Position{40});
+  // Servers that do not encrypt what they write read it as well.
+  EXPECT_EQ(ShareServer(world_, {.fingerprint = sim::sample_fingerprint(1), .key = "secret"})
+                .restorable(prompt, every(20, 40), PartKind::kPoint),
+            Position{40});
+}
+
+TEST_F(SharedStoreTest, EncryptionNeedsAKey) {
+  sim::SimExecutor executor;
+  const auto made = SharedStore::make(std::make_unique<FrailEngine>(world_), {.encrypt = true}, clock_, executor);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().kind, ErrorKind::kInvalid);
+}
+
+// ---- publishing ----
+
+TEST_F(SharedStoreTest, NothingIsPublishedWithoutItsParent) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 60);
+  std::vector<format::PathStep> path{server.step(prompt, Position{20}), server.step(prompt, Position{40})};
+  EXPECT_TRUE(server.store().offer(server.publication(prompt, {Position{20}, Position{40}}, PartKind::kRows, path)));
+  server.executor().run_all();
+  EXPECT_TRUE(world_.objects.empty());
+  EXPECT_EQ(server.store().counters().orphans, 1u);
+}
+
+TEST_F(SharedStoreTest, ObjectsThatAreThereAreNotWrittenAgain) {
+  const Tokens prompt = share_prompt(1, 80);
+  ShareServer(world_).publish(prompt, every(20, 80));
+  EXPECT_EQ(world_.puts, 4u);
+  ShareServer other(world_);
+  other.publish(prompt, every(20, 80));
+  EXPECT_EQ(world_.puts, 4u);
+  EXPECT_EQ(other.store().counters().already_there, 4u);
+}
+
+TEST_F(SharedStoreTest, TheQueueIsBoundedAndRefusesTheNewest) {
+  ShareServer server(world_, {.queue_limit = ByteCount{20'000}});
+  const Tokens prompt = share_prompt(1, 2000);
+  const std::size_t taken = server.offer(prompt, every(20, 2000));
+  EXPECT_LT(taken, 100u);
+  EXPECT_LE(server.store().queued(), ByteCount{20'000});
+  EXPECT_EQ(server.store().counters().refused, 100 - taken);
+  server.executor().run_all();
+  EXPECT_EQ(server.store().queued(), ByteCount{});
+  // Small ones that were taken after a larger one was refused had no parent.
+  const ShareCounters counters = server.store().counters();
+  EXPECT_EQ(counters.published + counters.orphans, taken);
+  EXPECT_EQ(server.restorable(prompt, every(20, 2000)), Position{static_cast<std::uint32_t>(20 * counters.published)});
+}
+
+TEST_F(SharedStoreTest, AFullEngineStopsPublishingForAWhile) {
+  ShareServer server(world_);
+  world_.full = true;
+  const Tokens prompt = share_prompt(1, 80);
+  server.publish(prompt, every(20, 80));
+  EXPECT_EQ(server.store().counters().publish_failures, 1u);
+  const std::uint64_t calls = world_.calls;
+  EXPECT_EQ(server.publish(prompt, every(20, 80)), 0u);
+  EXPECT_EQ(world_.calls, calls);
+  world_.full = false;
+  clock_.advance_ms(5100);
+  EXPECT_EQ(server.publish(prompt, every(20, 80)), 4u);
+  EXPECT_TRUE(server.find(prompt, every(20, 80)).has_value());
+}
+
+TEST_F(SharedStoreTest, AHalfWrittenObjectIsNotThere) {
+  const Tokens prompt = share_prompt(1, 20);
+  for (std::size_t part = 1; part < 10; ++part) {
+    FrailWorld world(clock_);
+    world.cut_put_at = part;
+    ShareServer server(world);
+    server.publish(prompt, every(20, 20));
+    const bool whole = world.cut_put_at != 0;  // the object has fewer parts
+    EXPECT_EQ(ShareServer(world).restorable(prompt, every(20, 20)), Position{whole ? 20u : 0u}) << part;
+    clock_.advance_ms(2000);
+    server.store().tick();
+    server.executor().run_all();
+    server.publish(prompt, every(20, 20));
+    EXPECT_EQ(ShareServer(world).restorable(prompt, every(20, 20)), Position{20}) << part;
+  }
+}
+
+TEST_F(SharedStoreTest, ModesReadOrWriteOnly) {
+  const Tokens prompt = share_prompt(1, 40);
+  ShareServer writer(world_, {.mode = ShareMode::kWrite});
+  EXPECT_EQ(writer.publish(prompt, every(20, 40)), 2u);
+  EXPECT_FALSE(writer.store().readable());
+  EXPECT_FALSE(writer.find(prompt, every(20, 40)).has_value());
+  ShareServer reader(world_, {.mode = ShareMode::kRead});
+  EXPECT_EQ(reader.restorable(prompt, every(20, 40)), Position{40});
+  EXPECT_EQ(reader.publish(share_prompt(2, 40), every(20, 40)), 0u);
+  EXPECT_FALSE(reader.store().offer_record(PrefixHash{}, {}));
+}
+
+TEST_F(SharedStoreTest, DistrustEndsAllUse) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 40);
+  server.publish(prompt, every(20, 40));
+  server.offer(share_prompt(2, 40), every(20, 40));
+  server.store().distrust();
+  server.executor().run_all();
+  EXPECT_EQ(world_.objects.size(), 2u);
+  EXPECT_EQ(server.publish(share_prompt(3, 40), every(20, 40)), 0u);
+  EXPECT_FALSE(server.find(prompt, every(20, 40)).has_value());
+}
+
+TEST_F(SharedStoreTest, UsesAreReportedOnceAMinute) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 40);
+  server.publish(prompt, every(20, 40));
+  const auto path = server.find(prompt, every(20, 40));
+  ASSERT_TRUE(path.has_value());
+  const std::vector<format::SegmentHeader> used{path->rows[0].segment, path->rows[1].segment};
+  const std::uint64_t before = world_.calls;
+  for (int i = 0; i < 5; ++i) {
+    server.store().touch(used);
+    server.executor().run_all();
+  }
+  EXPECT_EQ(world_.calls - before, 1u);
+  EXPECT_EQ(server.store().counters().touched, 2u);
+  clock_.advance_ms(61'000);
+  server.store().touch(used);
+  server.executor().run_all();
+  EXPECT_EQ(world_.calls - before, 2u);
+}
+
+TEST_F(SharedStoreTest, RecordsComeBackUnderTheirKeys) {
+  ShareServer one(world_, {.key = "secret"});
+  PrefixHash key;
+  key.bytes.fill(7);
+  const std::vector<std::byte> contents = sim::sample_bytes(1, 300);
+  EXPECT_TRUE(one.store().offer_record(key, contents));
+  one.executor().run_all();
+  ShareServer other(world_, {.key = "secret"});
+  const auto records = other.store().records({key, PrefixHash{}}, clock_.monotonic_ns() + 1'000'000'000);
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0], contents);
+  EXPECT_FALSE(records[1].has_value());
+  EXPECT_FALSE(one.store().offer_record(key, std::vector<std::byte>(format::kMostRecordBytes + 1)));
+  world_.objects.begin()->second.head.back() ^= std::byte{1};
+  EXPECT_FALSE(other.store().records({key}, clock_.monotonic_ns() + 1'000'000'000).front().has_value());
+}
+
+// ---- failures ----
+
+TEST_F(SharedStoreTest, AHungEngineCostsOneDeadlineForEachOpening) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  server.publish(prompt, every(20, 100));
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
+  double paid_ms = 0;
+  for (int request = 0; request < 200; ++request) {
+    paid_ms += ms_of([&] { server.find(share_prompt(request, 100), every(20, 100)); });
+    clock_.advance_ms(100);
+    server.store().tick();
+    server.executor().run_all();  // next to requests: its time is nobody's
+  }
+  const auto openings = server.store().counters().breaker_openings;
+  EXPECT_EQ(openings, world_.nodes.size());
+  EXPECT_LE(paid_ms, 50.1 * static_cast<double>(openings));
+  EXPECT_FALSE(server.store().readable());
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  clock_.advance_ms(40'000);
+  server.store().tick();
+  server.executor().run_all();
+  EXPECT_TRUE(server.store().readable());
+  EXPECT_EQ(server.restorable(prompt, every(20, 100)), Position{100});
+}
+
+// Its probes are answered: only requests show that it is of no use.
+TEST_F(SharedStoreTest, AnEngineWhosePayloadsHangIsNotAskedForLong) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 20);
+  server.publish(prompt, every(20, 20));
+  world_.reads_hang = true;
+  int paid = 0;
+  for (int request = 0; request < 100; ++request) {
+    const double ms = ms_of([&] {
+      const auto path = server.find(prompt, every(20, 20));
+      if (!path) return;
+      EXPECT_FALSE(server.get(path->rows.front().segment).ok());
+    });
+    if (ms > 3) ++paid;
+    clock_.advance_ms(1000);
+    server.store().tick();
+    server.executor().run_all();
+  }
+  EXPECT_LE(paid, 12);
+  EXPECT_GE(paid, 3);
+}
+
+TEST_F(SharedStoreTest, ANodeInTroubleCostsOnlyItsOwnNames) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 400);
+  server.publish(prompt, every(20, 400));
+  world_.nodes[1] = FrailWorld::Node::kRefusing;
+  clock_.advance_ms(4000);
+  EXPECT_LT(server.restorable(prompt, every(20, 400)), Position{400});
+  EXPECT_TRUE(server.store().readable());
+  world_.nodes[1] = FrailWorld::Node::kWell;
+  server.store().tick();
+  server.executor().run_all();
+  EXPECT_EQ(server.restorable(prompt, every(20, 400)), Position{400});
+}
+
+TEST_F(SharedStoreTest, ALoadingNodeIsAMissAndNoFailure) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 40);
+  server.publish(prompt, every(20, 40));
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kLoading);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(server.find(prompt, every(20, 40)).has_value());
+  EXPECT_EQ(server.store().counters().breaker_openings, 0u);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  EXPECT_TRUE(server.find(prompt, every(20, 40)).has_value());
+}
+
+TEST_F(SharedStoreTest, DeadlinesFollowTheMeasuredLatency) {
+  ShareServer server(world_);
+  world_.answer_ms = 2;
+  for (std::uint32_t i = 0; i < 20; ++i) server.find(share_prompt(i, 400), every(20, 400));
+  EXPECT_NEAR(server.store().latency_ms(), 2, 0.1);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
+  EXPECT_NEAR(ms_of([&] { server.find(share_prompt(99, 400), every(20, 400)); }), 16, 1);
+}
+
+}  // namespace
+}  // namespace kvkeep::share
