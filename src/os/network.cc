@@ -113,6 +113,27 @@ Status try_to_connect(const std::string& host, int port, int limit_ms) {
   return io_error(host + ":" + std::to_string(port) + ": " + std::strerror(error));
 }
 
+Result<std::string> resolve_host(const std::string& host) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* first = nullptr;
+  if (const int failure = ::getaddrinfo(host.c_str(), nullptr, &wanted, &first); failure != 0) {
+    return io_error(host + ": " + ::gai_strerror(failure));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(first, ::freeaddrinfo);
+  std::array<char, NI_MAXHOST> text{};
+  const int failure =
+      ::getnameinfo(first->ai_addr, first->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  if (failure != 0) return io_error(host + ": " + ::gai_strerror(failure));
+  return std::string(text.data());
+}
+
+bool wait_for_socket(int socket, Readiness readiness, int limit_ms) {
+  const short events = readiness == Readiness::kRead ? POLLIN : POLLOUT;
+  pollfd wait{.fd = socket, .events = events, .revents = 0};
+  return ::poll(&wait, 1, limit_ms) > 0;
+}
+
 bool wait_until_port_is_free(int port, int limit_ms) {
   return wait_until(limit_ms, [port] { return !port_answers(port); });
 }

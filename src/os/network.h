@@ -20,6 +20,13 @@ Result<int> free_port();
 // `limit_ms`; to find the name's address may take longer.
 Status try_to_connect(const std::string& host, int port, int limit_ms);
 
+// Returns the first address of a host, as text. kIo, with the reason, if it has none. May take seconds.
+Result<std::string> resolve_host(const std::string& host);
+
+// Waits until a socket of a library can be read from, or written to. Returns false after `limit_ms`.
+enum class Readiness { kRead, kWrite };
+bool wait_for_socket(int socket, Readiness readiness, int limit_ms);
+
 // Returns true as soon as nothing listens at this port of the loopback address, false after `limit_ms`.
 bool wait_until_port_is_free(int port, int limit_ms);
 

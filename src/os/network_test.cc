@@ -40,5 +40,12 @@ TEST(TryToConnect, SaysWhetherSomethingListens) {
   EXPECT_FALSE(try_to_connect("no such host", port, 1'000));
 }
 
+TEST(Network, HostsHaveAddresses) {
+  EXPECT_EQ(*resolve_host("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(*resolve_host("::1"), "::1");
+  ASSERT_TRUE(resolve_host("localhost").ok());
+  EXPECT_EQ(resolve_host("no-such-host.invalid").error().kind, ErrorKind::kIo);
+}
+
 }  // namespace
 }  // namespace kvkeep::os

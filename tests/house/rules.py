@@ -14,6 +14,7 @@ MAY_INCLUDE = {
     'policy': {'base'},
     'store': {'base', 'format', 'os'},
     'share': {'base', 'format', 'os', 'policy', 'store'},
+    'share/engines': {'base', 'os', 'share'},
     'cache': {'base', 'format', 'index', 'os', 'policy', 'store'},
     'chat/jinja': {'base'},
     'chat': {'base', 'chat/jinja'},
@@ -62,6 +63,9 @@ HEADER_HOMES = [
     ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),
+    ('OpenSSL', re.compile(r'^openssl/'), ('src/share/cipher.cc', 'src/share/engines/valkey_connection.cc')),
+    ('hiredis', re.compile(r'^hiredis/'), ('src/share/engines/valkey_connection.cc',)),
+    ('libcurl', re.compile(r'^curl/'), ('src/share/engines/s3_client.cc',)),
     ('utf8proc', re.compile(r'^utf8proc\.h$'), ('src/base/unicode.cc',)),
     # The HTTP room's own sockets are the named exception to "system calls only in os".
     ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),

@@ -1,0 +1,58 @@
+#pragma once
+
+// An engine whose calls may hang, such as a directory on a NAS that is gone: they run on threads of their own, and a
+// call that is late is left to end whenever it does. If all threads hang, calls fail at once.
+
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+#include "os/clock.h"
+#include "os/threads.h"
+#include "share/object_engine.h"
+
+namespace kvkeep::share {
+
+// Waits for calls that hang when it is destroyed. Publishing, removing and touching are not bounded: nobody waits for
+// them but the executor of the shared store.
+class DetachedEngine final : public ObjectEngine {
+ public:
+  DetachedEngine(std::unique_ptr<ObjectEngine> inner, os::Clock& clock, std::size_t threads);
+  ~DetachedEngine() override;
+
+  std::string address() const override { return inner_->address(); }
+  Pace pace() const override { return inner_->pace(); }
+  NodeId node_of(const ObjectName& name) const override { return inner_->node_of(name); }
+  std::size_t nodes() const override { return inner_->nodes(); }
+  std::string node_address(NodeId node) const override { return inner_->node_address(node); }
+
+  std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                               std::int64_t deadline_ns) override;
+  Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+             std::int64_t deadline_ns) override;
+  Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
+             std::int64_t deadline_ns) override {
+    return inner_->put(name, head, payload, ttl_s, deadline_ns);
+  }
+  Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override {
+    return inner_->touch(objects, ttl_s, deadline_ns);
+  }
+  Status remove(const ObjectName& name, std::int64_t deadline_ns) override { return inner_->remove(name, deadline_ns); }
+  Status probe(NodeId node, std::int64_t deadline_ns) override;
+  Result<EngineFacts> facts(std::int64_t deadline_ns) override { return inner_->facts(deadline_ns); }
+
+ private:
+  template <typename Outcome>
+  class Call;
+  template <typename Outcome>
+  std::shared_ptr<Call<Outcome>> start(std::function<Outcome()> work) EXCLUDES(mutex_);
+
+  const std::unique_ptr<ObjectEngine> inner_;
+  os::Clock& clock_;
+  const std::size_t threads_;
+  Mutex mutex_;
+  std::size_t running_ GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<os::ThreadPool> pool_;  // last: it is joined before the rest dies
+};
+
+}  // namespace kvkeep::share

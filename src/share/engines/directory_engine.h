@@ -1,0 +1,73 @@
+#pragma once
+
+// Objects as files of a directory that several machines see, such as one on a NAS. A file is written under a temporary
+// name, synced and renamed, so that readers see whole objects only. The time of a file says when it was last used.
+//
+// Nobody evicts there, so one of the servers does, the janitor: it holds a lock while it removes the files that were
+// used longest ago. Where the file system has no locks, files leave only when they outlive their time.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "os/clock.h"
+#include "os/file_system.h"
+#include "share/object_engine.h"
+
+namespace kvkeep::share {
+
+struct DirectoryOptions {
+  std::string path;
+  // Bytes of all objects; without it, nine tenths of what the objects and the file system's free space are together.
+  std::optional<ByteCount> limit = {};
+};
+
+// Thread safe. The calls of a file system that hangs hang as well: DetachedEngine bounds them.
+class DirectoryEngine final : public ObjectEngine {
+ public:
+  DirectoryEngine(DirectoryOptions options, os::FileSystem& files, os::Clock& clock);
+
+  std::string address() const override { return "dir:" + options_.path; }
+  Pace pace() const override { return {.least_deadline_ms = 10, .most_deadline_ms = 100, .heads_at_once = 512}; }
+  NodeId node_of(const ObjectName&) const override { return NodeId{0}; }
+  std::size_t nodes() const override { return 1; }
+  std::string node_address(NodeId) const override { return address(); }
+
+  std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                               std::int64_t deadline_ns) override;
+  Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+             std::int64_t deadline_ns) override;
+  Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
+             std::int64_t deadline_ns) override;
+  Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override;
+  Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
+  Status probe(NodeId node, std::int64_t deadline_ns) override;
+  Result<EngineFacts> facts(std::int64_t deadline_ns) override;
+
+  // Removes files that were used longest ago, until the rest has room, if no other server does that now. put() calls it
+  // now and then.
+  void sweep(std::int64_t ttl_s);
+
+ private:
+  struct Stored;
+  std::string folder_of(const ObjectName& name) const;
+  std::string path_of(const ObjectName& name) const;
+  HeadBytes head(const std::string& path, std::size_t first_bytes) const;
+  bool is_late(std::int64_t deadline_ns) const { return clock_.monotonic_ns() >= deadline_ns; }
+  std::vector<Stored> stored() const;
+  ByteCount limit(ByteCount used) const;
+  bool sweep_is_due() EXCLUDES(mutex_);
+
+  const DirectoryOptions options_;
+  const std::string root_;
+  os::FileSystem& files_;
+  os::Clock& clock_;
+  const std::string own_;  // names of temporary files end with it
+  Mutex mutex_;
+  std::uint64_t written_ GUARDED_BY(mutex_) = 0;  // temporary files
+  std::int64_t swept_ns_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kvkeep::share

@@ -1,0 +1,63 @@
+#pragma once
+
+// The URL of an engine, and the secrets that never stand in it: command lines are seen by every user of a machine.
+//
+//   valkey://HOST[:PORT][,HOST[:PORT]...]    also redis://; valkeys:// and rediss:// use TLS. ?ca=FILE: a private CA
+//   s3://BUCKET[/PREFIX]?endpoint=URL        &region=NAME; without an endpoint, Amazon's of the region
+//   dir:/PATH                                ?limit-gb=N
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "os/process.h"
+
+namespace kvkeep::share {
+
+struct HostPort {
+  std::string host;  // without brackets
+  int port = 0;
+  bool operator==(const HostPort&) const = default;
+};
+
+enum class EngineKind { kDirectory, kValkey, kS3 };
+
+struct EngineUrl {
+  EngineKind kind = EngineKind::kDirectory;
+  std::string text = {};                // as it was given
+  std::vector<HostPort> hosts = {};     // Valkey: nodes by which the others are found
+  bool tls = false;                     // Valkey
+  std::string ca_file = {};             // trusted instead of the system's CAs
+  std::string bucket = {};              // S3
+  std::string prefix = {};              // S3: without slashes at its ends
+  std::string endpoint = {};            // S3: "https://host:port"
+  std::string region = {};              // S3
+  std::string path = {};                // directory: absolute
+  std::optional<ByteCount> limit = {};  // directory
+};
+
+// Returns kInvalid with a message that shows the spelling.
+Result<EngineUrl> parse_engine_url(std::string_view text);
+
+struct EngineSecrets {
+  std::string user = {};
+  std::string password = {};
+  std::string access_key = {};
+  std::string secret_key = {};
+  std::string session_token = {};
+};
+
+// Reads KVKEEP_SHARE_USER and KVKEEP_SHARE_PASSWORD (or the file that KVKEEP_SHARE_PASSWORD_FILE names),
+// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (or AWS_SECRET_ACCESS_KEY_FILE) and AWS_SESSION_TOKEN. Fails if a file
+// cannot be read.
+Result<EngineSecrets> read_engine_secrets(const os::Environment& environment);
+
+// Returns the contents of a file that holds one secret, without the line's end. kInvalid if it is empty, has more than
+// 4 KiB, or others than its owner may read it.
+Result<std::string> read_secret_file(const std::string& path);
+
+}  // namespace kvkeep::share

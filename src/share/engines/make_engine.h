@@ -1,0 +1,19 @@
+#pragma once
+
+// Makes an engine from its URL.
+
+#include <memory>
+
+#include "os/clock.h"
+#include "os/file_system.h"
+#include "share/engines/engine_url.h"
+#include "share/object_engine.h"
+
+namespace kvkeep::share {
+
+// Connects to nothing yet. kUnsupported if this build lacks the library of that kind of URL; kInvalid if secrets that
+// the engine needs are missing. Clock and file system must outlive the engine.
+Result<std::unique_ptr<ObjectEngine>> make_engine(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& clock,
+                                                  os::FileSystem& files);
+
+}  // namespace kvkeep::share

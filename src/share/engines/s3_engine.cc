@@ -1,0 +1,109 @@
+#include "share/engines/s3_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvkeep::share {
+namespace {
+
+constexpr std::size_t kHeadsAtOnce = 8;
+constexpr std::size_t kMostYoung = 65'536;
+constexpr std::int64_t kLookEveryNs = 3600 * kSecondNs;
+
+}  // namespace
+
+S3Engine::S3Engine(std::string text, std::string prefix, S3Access access, os::Clock& clock)
+    : text_(std::move(text)),
+      prefix_(std::move(prefix)),
+      client_(std::move(access), clock),
+      clock_(clock),
+      young_(kMostYoung) {}
+
+std::vector<HeadBytes> S3Engine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                                       std::int64_t deadline_ns) {
+  std::vector<HeadBytes> heads;
+  for (std::size_t from = 0; from < names.size(); from += kHeadsAtOnce) {
+    const std::size_t count = std::min(kHeadsAtOnce, names.size() - from);
+    std::vector<std::vector<std::byte>> buffers(count, std::vector<std::byte>(first_bytes));
+    std::vector<S3Request> requests(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      requests[i].key = key_of(names[from + i]);
+      requests[i].out = buffers[i];
+    }
+    const auto responses = client_.perform(requests, deadline_ns);
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers[i].resize(responses[i].received);
+      heads.push_back(responses[i].status.ok() ? HeadBytes(std::move(buffers[i])) : responses[i].status.error());
+    }
+  }
+  return heads;
+}
+
+Status S3Engine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+                     std::int64_t deadline_ns) {
+  if (out.empty()) return {};
+  const S3Response response = client_.perform(
+      S3Request{.key = key_of(name), .first = slice.head_bytes + slice.begin, .out = out, .arrived = arrived},
+      deadline_ns);
+  TRY(response.status);
+  if (response.received < out.size()) return not_found("the object is shorter than its payload");
+  return {};
+}
+
+Status S3Engine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t, std::int64_t deadline_ns) {
+  const S3Request request{.method = S3Request::Method::kPut, .key = key_of(name), .body = {head, payload}};
+  Status written = client_.perform(request, deadline_ns).status;
+  // "No such bucket" is no miss.
+  if (!written.ok() && written.error().kind == ErrorKind::kNotFound) return invalid("there is no such bucket");
+  return written;
+}
+
+// Makes an object new that is older than half its time.
+Status S3Engine::renew(const ObjectName& name, std::int64_t ttl_s, std::int64_t deadline_ns) {
+  const S3Response found =
+      client_.perform(S3Request{.method = S3Request::Method::kHead, .key = key_of(name)}, deadline_ns);
+  if (!found.status.ok()) {
+    return found.status.error().kind == ErrorKind::kNotFound ? Status{} : Status(found.status.error());
+  }
+  if (found.modified_s < 0 || clock_.wall_ns() / kSecondNs - found.modified_s < ttl_s / 2) return {};
+  const S3Request copy{.method = S3Request::Method::kPut,
+                       .key = key_of(name),
+                       .headers = {"x-amz-copy-source: /" + client_.access().bucket + '/' + key_of(name),
+                                   "x-amz-metadata-directive: REPLACE"}};
+  return client_.perform(copy, deadline_ns).status;
+}
+
+Status S3Engine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) {
+  for (const Touched& object : objects) {
+    const std::int64_t now_ns = clock_.monotonic_ns();
+    if (young_.find(object.name, now_ns)) continue;
+    TRY(renew(object.name, ttl_s, deadline_ns));
+    young_.put(object.name, true, now_ns + kLookEveryNs);
+  }
+  return {};
+}
+
+Status S3Engine::remove(const ObjectName& name, std::int64_t deadline_ns) {
+  Status removed =
+      client_.perform(S3Request{.method = S3Request::Method::kDelete, .key = key_of(name)}, deadline_ns).status;
+  if (!removed.ok() && removed.error().kind == ErrorKind::kNotFound) return {};
+  return removed;
+}
+
+Status S3Engine::probe(NodeId, std::int64_t deadline_ns) {
+  const S3Response answer =
+      client_.perform(S3Request{.method = S3Request::Method::kHead, .key = key("probe")}, deadline_ns);
+  if (!answer.status.ok() && answer.status.error().kind == ErrorKind::kNotFound) return {};
+  return answer.status;
+}
+
+Result<EngineFacts> S3Engine::facts(std::int64_t deadline_ns) {
+  TRY(probe(NodeId{0}, deadline_ns));
+  EngineFacts facts{.description = "S3 bucket " + client_.access().bucket + " at " + client_.access().endpoint};
+  facts.warnings.push_back(
+      "S3 removes nothing by itself: give the bucket a lifecycle rule that lets objects expire after "
+      "--share-ttl-hours");
+  return facts;
+}
+
+}  // namespace kvkeep::share

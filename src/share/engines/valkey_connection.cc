@@ -1,0 +1,247 @@
+#include "share/engines/valkey_connection.h"
+
+#ifdef KVKEEP_HAS_HIREDIS
+#include <hiredis/hiredis.h>
+#include <hiredis/hiredis_ssl.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.h"
+#include "os/network.h"
+
+namespace kvkeep::share {
+
+Error valkey_error(std::string_view message) {
+  const std::string text(message.substr(0, 200));
+  const std::string_view word = message.substr(0, message.find(' '));
+  constexpr std::array<std::string_view, 4> kRefusals{"NOAUTH", "WRONGPASS", "NOPERM", "DENIED"};
+  constexpr std::array<std::string_view, 8> kMoments{"MOVED",    "ASK",  "CLUSTERDOWN", "LOADING",
+                                                     "TRYAGAIN", "BUSY", "MASTERDOWN",  "READONLY"};
+  if (word == "OOM") return no_space(text);
+  if (std::ranges::find(kRefusals, word) != kRefusals.end()) return invalid(text);
+  if (std::ranges::find(kMoments, word) != kMoments.end()) return busy(text);
+  return message.starts_with("ERR AUTH") ? invalid(text) : damaged(text);
+}
+
+#ifdef KVKEEP_HAS_HIREDIS
+
+namespace {
+
+// hiredis copies what it sends into one buffer, which must stay small to stay fast.
+constexpr std::size_t kChunkBytes = 128 << 10;
+constexpr std::size_t kSmallReplyBytes = 64 << 10;
+
+struct FreeContext {
+  void operator()(redisContext* context) const { redisFree(context); }
+};
+struct FreeReply {
+  void operator()(redisReply* reply) const { freeReplyObject(reply); }
+};
+struct FreeTls {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+};
+using Reply = std::unique_ptr<redisReply, FreeReply>;
+
+Error trouble(const redisContext& context) {
+  return context.err == REDIS_ERR_PROTOCOL ? damaged(context.errstr) : io_error(context.errstr);
+}
+
+ValkeyReply to_reply(const redisReply& given) {
+  using Kind = ValkeyReply::Kind;
+  switch (given.type) {
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+    case REDIS_REPLY_VERB: return {.kind = Kind::kText, .text = {given.str, given.len}};
+    case REDIS_REPLY_ERROR: return {.kind = Kind::kError, .text = {given.str, given.len}};
+    case REDIS_REPLY_INTEGER: return {.kind = Kind::kNumber, .number = given.integer};
+    case REDIS_REPLY_ARRAY:
+    case REDIS_REPLY_SET:
+    case REDIS_REPLY_MAP: {
+      ValkeyReply list{.kind = Kind::kList};
+      for (std::size_t i = 0; i < given.elements; ++i) list.list.push_back(to_reply(*given.element[i]));
+      return list;
+    }
+    default: return {};
+  }
+}
+
+// Begins TLS: the server's certificate must be of a trusted CA and of this host.
+Status begin_tls(redisContext* context, const std::string& host, const ValkeyAccess& access) {
+  const std::unique_ptr<SSL_CTX, FreeTls> tls(SSL_CTX_new(TLS_client_method()));
+  if (tls == nullptr) return unsupported("OpenSSL cannot make a TLS client");
+  SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION);
+  SSL_CTX_set_verify(tls.get(), SSL_VERIFY_PEER, nullptr);
+  const int loaded = access.ca_file.empty() ? SSL_CTX_set_default_verify_paths(tls.get())
+                                            : SSL_CTX_load_verify_locations(tls.get(), access.ca_file.c_str(), nullptr);
+  if (loaded != 1) return invalid("the CA file " + access.ca_file + " cannot be read");
+  SSL* session = SSL_new(tls.get());
+  if (session == nullptr) return unsupported("OpenSSL cannot make a TLS session");
+  X509_VERIFY_PARAM* wanted = SSL_get0_param(session);
+  if (X509_VERIFY_PARAM_set1_ip_asc(wanted, host.c_str()) != 1) {
+    SSL_set1_host(session, host.c_str());
+    SSL_set_tlsext_host_name(session, host.c_str());
+  }
+  if (redisInitiateSSL(context, session) != REDIS_OK) return io_error(context->errstr);  // which owns the session now
+  return {};
+}
+
+}  // namespace
+
+bool has_valkey() { return true; }
+
+struct ValkeyConnection::Wire {
+  std::unique_ptr<redisContext, FreeContext> context;
+};
+
+ValkeyConnection::ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock)
+    : wire_(std::move(wire)), clock_(clock) {}
+
+ValkeyConnection::~ValkeyConnection() = default;
+
+Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::string& address, const HostPort& host,
+                                                                 const ValkeyAccess& access, os::Clock& clock,
+                                                                 std::int64_t deadline_ns) {
+  auto wire = std::make_unique<Wire>();
+  wire->context.reset(redisConnectNonBlock(address.c_str(), host.port));
+  if (wire->context == nullptr) return io_error("out of memory");
+  if (wire->context->err != 0) return trouble(*wire->context);
+  wire->context->reader->maxbuf = 0;  // keeps its memory, which pieces of one size use again
+  redisContext* context = wire->context.get();
+  std::unique_ptr<ValkeyConnection> connection(new ValkeyConnection(std::move(wire), clock));
+  if (!connection->wait(false, deadline_ns)) return io_error("no connection in time");
+  if (access.tls) TRY(begin_tls(context, host.host, access));
+  redisEnableKeepAlive(context);
+  TRY(connection->authenticate(access, deadline_ns));
+  return connection;
+}
+
+Status ValkeyConnection::authenticate(const ValkeyAccess& access, std::int64_t deadline_ns) {
+  Words words{"PING"};
+  if (!access.password.empty()) {
+    words = {"AUTH"};
+    if (!access.user.empty()) words.push_back(access.user);
+    words.push_back(access.password);
+  }
+  queue(words);
+  TRY(send(deadline_ns));
+  TRY_ASSIGN(const ValkeyReply reply, receive(kSmallReplyBytes, deadline_ns));
+  if (reply.kind == ValkeyReply::Kind::kError) return valkey_error(reply.text);
+  return {};
+}
+
+bool ValkeyConnection::wait(bool for_reading, std::int64_t deadline_ns) {
+  const std::int64_t left_ns = deadline_ns - clock_.monotonic_ns();
+  if (left_ns <= 0) return false;
+  const auto ms = static_cast<int>(std::min<std::int64_t>((left_ns + 999'999) / 1'000'000, 3'600'000));
+  return os::wait_for_socket(wire_->context->fd, for_reading ? os::Readiness::kRead : os::Readiness::kWrite, ms);
+}
+
+void ValkeyConnection::queue(const Words& words) {
+  std::vector<const char*> texts;
+  std::vector<std::size_t> sizes;
+  for (const std::string_view word : words) {
+    texts.push_back(word.data());
+    sizes.push_back(word.size());
+  }
+  const int queued =
+      redisAppendCommandArgv(wire_->context.get(), static_cast<int>(words.size()), texts.data(), sizes.data());
+  KVKEEP_ASSERT(queued == REDIS_OK, "there is memory for a command");
+}
+
+Status ValkeyConnection::send(std::int64_t deadline_ns) {
+  for (int done = 0;;) {
+    if (redisBufferWrite(wire_->context.get(), &done) != REDIS_OK) return trouble(*wire_->context);
+    if (done != 0) return {};
+    if (!wait(false, deadline_ns)) return io_error("no answer in time");
+  }
+}
+
+Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const Words& after, std::int64_t deadline_ns) {
+  std::string head = "*" + std::to_string(before.size() + 1 + after.size()) + "\r\n";
+  const auto append = [](std::string& text, const Words& words) {
+    for (const std::string_view word : words) {
+      text += "$" + std::to_string(word.size()) + "\r\n";
+      text += word;
+      text += "\r\n";
+    }
+  };
+  append(head, before);
+  head += "$" + std::to_string(bytes.size()) + "\r\n";
+  std::string tail = "\r\n";
+  append(tail, after);
+  redisContext* context = wire_->context.get();
+  redisAppendFormattedCommand(context, head.data(), head.size());
+  while (!bytes.empty()) {
+    const ByteSpan chunk = bytes.first(std::min(kChunkBytes, bytes.size()));
+    redisAppendFormattedCommand(context, reinterpret_cast<const char*>(chunk.data()), chunk.size());
+    TRY(send(deadline_ns));
+    bytes = bytes.subspan(chunk.size());
+  }
+  redisAppendFormattedCommand(context, tail.data(), tail.size());
+  return send(deadline_ns);
+}
+
+namespace {
+
+// Returns the next reply once all of it is there.
+template <typename Wait>
+Result<Reply> next_reply(redisContext* context, std::size_t most_bytes, const Wait& wait) {
+  for (;;) {
+    void* reply = nullptr;
+    if (redisGetReplyFromReader(context, &reply) != REDIS_OK) return trouble(*context);
+    if (reply != nullptr) return Reply(static_cast<redisReply*>(reply));
+    const std::size_t before = context->reader->len;
+    if (before - context->reader->pos > most_bytes + kSmallReplyBytes) return damaged("an answer is too long");
+    if (redisBufferRead(context) != REDIS_OK) return trouble(*context);
+    if (context->reader->len == before && !wait()) return io_error("no answer in time");
+  }
+}
+
+}  // namespace
+
+Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, std::int64_t deadline_ns) {
+  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), most_bytes, [&] { return wait(true, deadline_ns); }));
+  return to_reply(*reply);
+}
+
+Status ValkeyConnection::receive_into(MutableByteSpan out, std::int64_t deadline_ns) {
+  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), out.size(), [&] { return wait(true, deadline_ns); }));
+  if (reply->type == REDIS_REPLY_ERROR) return valkey_error({reply->str, reply->len});
+  if (reply->type != REDIS_REPLY_STRING || reply->len != out.size()) return not_found("a piece is gone");
+  std::memcpy(out.data(), reply->str, out.size());
+  return {};
+}
+
+#else
+
+bool has_valkey() { return false; }
+
+struct ValkeyConnection::Wire {};
+
+ValkeyConnection::ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock)
+    : wire_(std::move(wire)), clock_(clock) {}
+
+ValkeyConnection::~ValkeyConnection() = default;
+
+Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::string&, const HostPort&,
+                                                                 const ValkeyAccess&, os::Clock&, std::int64_t) {
+  return unsupported("this build has no hiredis");
+}
+
+void ValkeyConnection::queue(const Words&) {}
+Status ValkeyConnection::send(std::int64_t) { return unsupported("this build has no hiredis"); }
+Status ValkeyConnection::send_large(const Words&, ByteSpan, const Words&, std::int64_t) { return send(0); }
+Result<ValkeyReply> ValkeyConnection::receive(std::size_t, std::int64_t) {
+  return unsupported("this build has no hiredis");
+}
+Status ValkeyConnection::receive_into(MutableByteSpan, std::int64_t) { return send(0); }
+
+#endif
+
+}  // namespace kvkeep::share

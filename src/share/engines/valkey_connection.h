@@ -1,0 +1,71 @@
+#pragma once
+
+// One connection to a Valkey (or Redis) server, with deadlines. The only user of hiredis, and with it of TLS.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "os/clock.h"
+#include "share/engines/engine_url.h"
+
+namespace kvkeep::share {
+
+// Returns false if this build has no hiredis.
+bool has_valkey();
+
+// An answer of the server. Errors of single commands are answers, too.
+struct ValkeyReply {
+  enum class Kind { kNothing, kText, kNumber, kList, kError };
+  Kind kind = Kind::kNothing;
+  std::string text = {};  // bytes, a status, or an error's message
+  std::int64_t number = 0;
+  std::vector<ValkeyReply> list = {};
+};
+
+// Returns the error of this port (object_engine.h) that a server's message means.
+Error valkey_error(std::string_view message);
+
+struct ValkeyAccess {
+  bool tls = false;
+  std::string ca_file = {};  // empty: the system's
+  std::string user = {};
+  std::string password = {};
+};
+
+// Not thread safe. After an error of kIo or kDamaged the connection is of no more use.
+class ValkeyConnection {
+ public:
+  // `address` is numeric, so that nothing is resolved here; `host` is compared with the server's certificate.
+  // Authenticates. Fails with kIo, kInvalid (refused), kUnsupported.
+  static Result<std::unique_ptr<ValkeyConnection>> open(const std::string& address, const HostPort& host,
+                                                        const ValkeyAccess& access, os::Clock& clock,
+                                                        std::int64_t deadline_ns);
+  ~ValkeyConnection();
+
+  using Words = std::vector<std::string_view>;
+  // Queues a command; send() sends what is queued.
+  void queue(const Words& words);
+  Status send(std::int64_t deadline_ns);
+  // Sends a command whose word at `place` is `bytes`, without a copy of all of them.
+  Status send_large(const Words& before, ByteSpan bytes, const Words& after, std::int64_t deadline_ns);
+  // Returns the next answer. Fails with kDamaged if it would be longer than `most_bytes`.
+  Result<ValkeyReply> receive(std::size_t most_bytes, std::int64_t deadline_ns);
+  // Receives a text of exactly out.size() bytes. kNotFound: it is absent or has another size.
+  Status receive_into(MutableByteSpan out, std::int64_t deadline_ns);
+
+ private:
+  struct Wire;
+  ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock);
+  Status authenticate(const ValkeyAccess& access, std::int64_t deadline_ns);
+  bool wait(bool for_reading, std::int64_t deadline_ns);
+
+  std::unique_ptr<Wire> wire_;
+  os::Clock& clock_;
+};
+
+}  // namespace kvkeep::share

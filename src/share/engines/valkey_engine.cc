@@ -1,0 +1,404 @@
+#include "share/engines/valkey_engine.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "os/network.h"
+
+namespace kvkeep::share {
+namespace {
+
+constexpr std::size_t kMostIdle = 4;  // connections to a node
+constexpr std::size_t kMostNodes = 4096;
+constexpr std::size_t kSmallBytes = 1 << 20;  // answers other than heads and pieces
+constexpr std::size_t kPiecesAtOnce = 16;
+
+std::string key_of(const ObjectName& name) {
+  return "kv1:" + name.space + ":{" + name.id + "}:" + static_cast<char>(name.kind);
+}
+
+std::string piece_key(const std::string& key, std::uint64_t piece) { return key + ':' + std::to_string(piece); }
+
+std::uint64_t pieces_of(std::uint64_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes; }
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// CRC16 of the XMODEM kind, as the protocol of clusters has it.
+std::uint16_t crc16(std::string_view text) {
+  std::uint16_t crc = 0;
+  for (const char letter : text) {
+    crc = static_cast<std::uint16_t>(crc ^ static_cast<unsigned char>(letter) << 8);
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = static_cast<std::uint16_t>((crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1);
+    }
+  }
+  return crc;
+}
+
+// The value of "name:value" in the answer to INFO.
+std::optional<std::string> info_field(std::string_view info, std::string_view name) {
+  while (!info.empty()) {
+    std::string_view line = info.substr(0, info.find('\n'));
+    info.remove_prefix(std::min(info.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with(name) && line.substr(name.size()).starts_with(':')) {
+      return std::string(line.substr(name.size() + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+void add_warnings(EngineFacts& facts) {
+  if (facts.max_bytes == 0) {
+    facts.warnings.push_back("maxmemory is not set: the server takes all memory of its machine; set it");
+  }
+  if (facts.policy == "noeviction") {
+    facts.warnings.push_back("maxmemory-policy is noeviction: a full server refuses new state; set allkeys-lru");
+  }
+  if (facts.policy && facts.policy->ends_with("lfu")) {
+    facts.warnings.push_back("maxmemory-policy " + *facts.policy +
+                             " keeps ends whose beginnings are gone; set allkeys-lru and maxmemory-samples 10");
+  }
+}
+
+}  // namespace
+
+std::size_t slot_of(std::string_view key) {
+  const std::size_t open = key.find('{');
+  if (open != std::string_view::npos) {
+    const std::size_t close = key.find('}', open + 1);
+    if (close != std::string_view::npos && close > open + 1) key = key.substr(open + 1, close - open - 1);
+  }
+  return crc16(key) % kClusterSlots;
+}
+
+// ---- SlotMap ----
+
+SlotMap::SlotMap(const std::vector<HostPort>& seeds) : hosts_(seeds) {}
+
+std::size_t SlotMap::size() const {
+  const MutexLock lock(mutex_);
+  return hosts_.size();
+}
+
+HostPort SlotMap::host(NodeId node) const {
+  const MutexLock lock(mutex_);
+  return hosts_[node.value()];
+}
+
+NodeId SlotMap::node_of(std::size_t slot) const {
+  const MutexLock lock(mutex_);
+  return NodeId{slots_[slot]};
+}
+
+NodeId SlotMap::node(const HostPort& host) {
+  const auto found = std::ranges::find(hosts_, host);
+  if (found != hosts_.end()) return NodeId{static_cast<std::uint32_t>(found - hosts_.begin())};
+  if (hosts_.size() >= kMostNodes) return NodeId{0};
+  hosts_.push_back(host);
+  return NodeId{static_cast<std::uint32_t>(hosts_.size() - 1)};
+}
+
+void SlotMap::learn(const ValkeyReply& slots, const HostPort& asked) {
+  const MutexLock lock(mutex_);
+  for (const ValkeyReply& range : slots.list) {
+    if (range.list.size() < 3 || range.list[2].list.size() < 2) continue;
+    const std::int64_t first = range.list[0].number;
+    const std::int64_t last = range.list[1].number;
+    const ValkeyReply& master = range.list[2];
+    const std::int64_t port = master.list[1].number;
+    if (first < 0 || last < first || last >= static_cast<std::int64_t>(kClusterSlots) || port <= 0 || port > 65'535) {
+      continue;
+    }
+    const std::string& told = master.list[0].text;
+    const NodeId owner = node({told.empty() ? asked.host : told, static_cast<int>(port)});
+    for (std::int64_t slot = first; slot <= last; ++slot) slots_[static_cast<std::size_t>(slot)] = owner.value();
+  }
+}
+
+void SlotMap::learn_moved(std::string_view message, const HostPort& asked) {
+  const std::size_t space = message.find(' ');
+  const std::size_t second = message.find(' ', space + 1);
+  const std::size_t colon = message.rfind(':');
+  if (space == std::string_view::npos || second == std::string_view::npos || colon == std::string_view::npos) return;
+  if (colon < second) return;
+  const auto slot = number_in(message.substr(space + 1, second - space - 1));
+  const auto port = number_in(message.substr(colon + 1));
+  if (!slot || *slot >= kClusterSlots || !port || *port == 0 || *port > 65'535) return;
+  const std::string_view host = message.substr(second + 1, colon - second - 1);
+  const MutexLock lock(mutex_);
+  slots_[*slot] = node({host.empty() ? asked.host : std::string(host), static_cast<int>(*port)}).value();
+}
+
+// ---- connections ----
+
+// A connection that goes back when it is left, unless its stream of answers is out of step.
+class ValkeyEngine::Lent {
+ public:
+  Lent(ValkeyEngine& engine, NodeId its_node, Connection connection)
+      : engine_(&engine), node_(its_node), connection_(std::move(connection)) {}
+  Lent(Lent&& other) noexcept = default;
+  ~Lent() {
+    if (connection_ && clean_) engine_->give_back(node_, std::move(connection_));
+  }
+  ValkeyConnection* operator->() { return connection_.get(); }
+  NodeId node() const { return node_; }
+  // Answers are outstanding until settled().
+  void busy() { clean_ = false; }
+  void settled() { clean_ = true; }
+
+ private:
+  ValkeyEngine* engine_;
+  NodeId node_;
+  Connection connection_;
+  bool clean_ = true;
+};
+
+ValkeyEngine::ValkeyEngine(EngineUrl url, ValkeyAccess access, os::Clock& clock)
+    : url_(std::move(url)), access_(std::move(access)), clock_(clock), slots_(url_.hosts) {}
+
+ValkeyEngine::~ValkeyEngine() = default;
+
+NodeId ValkeyEngine::node_of(const ObjectName& name) const { return slots_.node_of(slot_of(key_of(name))); }
+
+std::string ValkeyEngine::node_address(NodeId node) const {
+  const HostPort host = slots_.host(node);
+  return "valkey " + host.host + ':' + std::to_string(host.port);
+}
+
+Result<ValkeyEngine::Connection> ValkeyEngine::take(NodeId node, std::int64_t deadline_ns) {
+  std::string address;
+  {
+    const MutexLock lock(mutex_);
+    auto& idle = idle_[node];
+    if (!idle.empty()) {
+      Connection connection = std::move(idle.back());
+      idle.pop_back();
+      return connection;
+    }
+    address = addresses_[node];
+  }
+  const HostPort host = slots_.host(node);
+  if (address.empty()) {
+    // Numbers resolve at once; a name's address is looked up by probes only, because that may take long.
+    if (host.host.find_first_not_of("0123456789.:abcdef") != std::string::npos) {
+      return busy(host.host + " is not resolved yet");
+    }
+    address = host.host;
+  }
+  return ValkeyConnection::open(address, host, access_, clock_, deadline_ns);
+}
+
+void ValkeyEngine::give_back(NodeId node, Connection connection) {
+  const MutexLock lock(mutex_);
+  auto& idle = idle_[node];
+  if (idle.size() < kMostIdle) idle.push_back(std::move(connection));
+}
+
+Status ValkeyEngine::check(const ValkeyReply& reply, NodeId node) {
+  if (reply.kind != ValkeyReply::Kind::kError) return {};
+  if (reply.text.starts_with("MOVED ")) slots_.learn_moved(reply.text, slots_.host(node));
+  return valkey_error(reply.text);
+}
+
+Result<ValkeyReply> ValkeyEngine::ask(Lent& lent, const ValkeyConnection::Words& words, std::int64_t deadline_ns) {
+  lent.busy();
+  lent->queue(words);
+  TRY(lent->send(deadline_ns));
+  TRY_ASSIGN(ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
+  lent.settled();
+  TRY(check(reply, lent.node()));
+  return reply;
+}
+
+// ---- objects ----
+
+std::vector<HeadBytes> ValkeyEngine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                                           std::int64_t deadline_ns) {
+  std::vector<HeadBytes> heads(names.size(), HeadBytes(io_error("no answer in time")));
+  std::map<NodeId, std::vector<std::size_t>> places;
+  for (std::size_t i = 0; i < names.size(); ++i) places[node_of(names[i])].push_back(i);
+  const std::string last = std::to_string(first_bytes - 1);
+  std::vector<std::pair<Lent, const std::vector<std::size_t>*>> asked;
+  for (const auto& [node, here] : places) {
+    auto connection = take(node, deadline_ns);
+    if (!connection.ok()) {
+      for (const std::size_t place : here) heads[place] = connection.error();
+      continue;
+    }
+    Lent lent(*this, node, std::move(*connection));
+    lent.busy();
+    for (const std::size_t place : here) lent->queue({"GETRANGE", key_of(names[place]), "0", last});
+    if (const Status sent = lent->send(deadline_ns); !sent.ok()) {
+      for (const std::size_t place : here) heads[place] = sent.error();
+      continue;
+    }
+    asked.emplace_back(std::move(lent), &here);
+  }
+  // All nodes work while the first one's answers are read.
+  for (auto& [lent, here] : asked) receive_heads(lent, *here, heads, first_bytes, deadline_ns);
+  return heads;
+}
+
+void ValkeyEngine::receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
+                                 std::size_t first_bytes, std::int64_t deadline_ns) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    auto reply = lent->receive(first_bytes, deadline_ns);
+    if (!reply.ok()) {
+      for (; i < places.size(); ++i) heads[places[i]] = reply.error();
+      return;
+    }
+    HeadBytes& head = heads[places[i]];
+    if (const Status ok = check(*reply, lent.node()); !ok.ok()) {
+      head = ok.error();
+    } else if (reply->text.empty()) {  // of an absent key, too
+      head = not_found("no such object");
+    } else {
+      const ByteSpan bytes = std::as_bytes(std::span(reply->text));
+      head = std::vector<std::byte>(bytes.begin(), bytes.end());
+    }
+  }
+  lent.settled();
+}
+
+Status ValkeyEngine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+                         std::int64_t deadline_ns) {
+  if (out.empty()) return {};
+  const NodeId node = node_of(name);
+  TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+  Lent lent(*this, node, std::move(connection));
+  lent.busy();
+  const std::string key = key_of(name);
+  std::uint64_t next = slice.begin / kPieceBytes;
+  const std::uint64_t end = next + pieces_of(out.size());
+  std::uint64_t outstanding = 0;
+  Status read;
+  for (std::size_t at = 0; at < out.size();) {
+    // So many are asked for ahead that the server never waits for us, and so few that it buffers little.
+    for (; next < end && outstanding < kPiecesAtOnce; ++next, ++outstanding) lent->queue({"GET", piece_key(key, next)});
+    TRY(lent->send(deadline_ns));
+    const MutableByteSpan piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
+    read = lent->receive_into(piece, deadline_ns);
+    if (!read.ok()) break;
+    --outstanding;
+    at += piece.size();
+    arrived(at);
+  }
+  if (read.ok()) lent.settled();
+  return read;
+}
+
+Status ValkeyEngine::write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms,
+                           std::int64_t deadline_ns) {
+  lent.busy();
+  TRY(lent->send_large({"SET", key}, bytes, {"PX", ttl_ms}, deadline_ns));
+  TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
+  lent.settled();
+  return check(reply, lent.node());
+}
+
+Status ValkeyEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
+                         std::int64_t deadline_ns) {
+  const NodeId node = node_of(name);
+  TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+  Lent lent(*this, node, std::move(connection));
+  const std::string key = key_of(name);
+  const std::string ttl_ms = std::to_string(ttl_s * 1000);
+  for (std::uint64_t piece = 0; piece < pieces_of(payload.size()); ++piece) {
+    const ByteSpan bytes = payload.subspan(piece * kPieceBytes);
+    TRY(write(lent, piece_key(key, piece), bytes.first(std::min(kPieceBytes, bytes.size())), ttl_ms, deadline_ns));
+  }
+  return write(lent, key, head, ttl_ms, deadline_ns);
+}
+
+Status ValkeyEngine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) {
+  const std::string ttl_ms = std::to_string(ttl_s * 1000);
+  for (const Touched& object : objects) {
+    const NodeId node = node_of(object.name);
+    TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+    Lent lent(*this, node, std::move(connection));
+    lent.busy();
+    const std::string key = key_of(object.name);
+    const std::uint64_t pieces = pieces_of(object.payload_bytes);
+    lent->queue({"PEXPIRE", key, ttl_ms});
+    for (std::uint64_t piece = 0; piece < pieces; ++piece) lent->queue({"PEXPIRE", piece_key(key, piece), ttl_ms});
+    TRY(lent->send(deadline_ns));
+    Status touched;
+    for (std::uint64_t i = 0; i <= pieces; ++i) {
+      TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
+      if (Status ok = check(reply, node); !ok.ok()) touched = std::move(ok);
+    }
+    lent.settled();
+    TRY(touched);
+  }
+  return {};
+}
+
+Status ValkeyEngine::remove(const ObjectName& name, std::int64_t deadline_ns) {
+  const NodeId node = node_of(name);
+  TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+  Lent lent(*this, node, std::move(connection));
+  const std::string key = key_of(name);
+  TRY(ask(lent, {"DEL", key}, deadline_ns));
+  // Pieces have no gaps, unless some were evicted: those that are left leave by themselves.
+  for (std::uint64_t piece = 0;; ++piece) {
+    TRY_ASSIGN(const ValkeyReply removed, ask(lent, {"DEL", piece_key(key, piece)}, deadline_ns));
+    if (removed.number == 0) return {};
+  }
+}
+
+// ---- nodes ----
+
+Status ValkeyEngine::probe(NodeId node, std::int64_t deadline_ns) {
+  const HostPort host = slots_.host(node);
+  TRY_ASSIGN(std::string address, os::resolve_host(host.host));
+  {
+    const MutexLock lock(mutex_);
+    idle_[node].clear();  // of a node that was suspected: none of them is known to work
+    addresses_[node] = address;
+  }
+  TRY_ASSIGN(Connection connection, ValkeyConnection::open(address, host, access_, clock_, deadline_ns));
+  Lent lent(*this, node, std::move(connection));
+  TRY(ask(lent, {"PING"}, deadline_ns));
+  const auto slots = ask(lent, {"CLUSTER", "SLOTS"}, deadline_ns);
+  if (slots.ok()) {
+    slots_.learn(*slots, host);
+    return {};
+  }
+  // A single server has no slots, and a user may lack the right to ask: then MOVED tells.
+  const bool is_answer = slots.error().kind == ErrorKind::kInvalid || slots.error().message.starts_with("ERR");
+  return is_answer ? Status{} : Status(slots.error());
+}
+
+Result<EngineFacts> ValkeyEngine::facts(std::int64_t deadline_ns) {
+  EngineFacts facts{.keys = 0};
+  std::uint64_t used = 0;
+  const std::size_t count = nodes();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(Connection connection, take(NodeId{i}, deadline_ns));
+    Lent lent(*this, NodeId{i}, std::move(connection));
+    TRY_ASSIGN(const ValkeyReply info, ask(lent, {"INFO"}, deadline_ns));
+    const std::string version = info_field(info.text, "valkey_version")
+                                    .value_or(info_field(info.text, "redis_version").value_or("of an unknown version"));
+    facts.description = "valkey " + version + (count > 1 ? ", " + std::to_string(count) + " nodes" : "");
+    facts.policy = info_field(info.text, "maxmemory_policy");
+    const auto number = [&](std::string_view name) {
+      return number_in(info_field(info.text, name).value_or("")).value_or(0);
+    };
+    const std::uint64_t most = number("maxmemory");
+    facts.max_bytes = i == 0 ? most : (most == 0 ? 0 : *facts.max_bytes + most);
+    used += number("used_memory");
+    const std::string keyspace = info_field(info.text, "db0").value_or("keys=0");
+    *facts.keys += number_in(std::string_view(keyspace).substr(5, keyspace.find(',') - 5)).value_or(0);
+  }
+  facts.used_bytes = used;
+  add_warnings(facts);
+  return facts;
+}
+
+}  // namespace kvkeep::share

@@ -1,0 +1,94 @@
+#pragma once
+
+// Objects in Valkey or Redis, a single server or a cluster. A payload lies in pieces of 1 MiB: a server that is asked
+// for larger values keeps all its other clients waiting, and hiredis reads them slowly.
+//
+// In a cluster the braces in keys keep an object on one node. Which node has which slots is learned from any of them,
+// and from MOVED; a slot that is just being moved, and a cluster that is down, are a miss.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "os/clock.h"
+#include "share/engines/engine_url.h"
+#include "share/engines/valkey_connection.h"
+#include "share/object_engine.h"
+
+namespace kvkeep::share {
+
+inline constexpr std::size_t kClusterSlots = 16'384;
+// Returns the slot of a key: of the text in its first braces, if it has any.
+std::size_t slot_of(std::string_view key);
+
+// Which node has which slot. Nodes are never removed, so that their numbers stay. Thread safe.
+class SlotMap {
+ public:
+  explicit SlotMap(const std::vector<HostPort>& seeds);
+
+  std::size_t size() const EXCLUDES(mutex_);
+  HostPort host(NodeId node) const EXCLUDES(mutex_);
+  NodeId node_of(std::size_t slot) const EXCLUDES(mutex_);
+  // Takes the answer to CLUSTER SLOTS; `asked` answers where a node does not tell its host. Others' junk is passed
+  // over.
+  void learn(const ValkeyReply& slots, const HostPort& asked) EXCLUDES(mutex_);
+  // Takes a message "MOVED <slot> <host>:<port>".
+  void learn_moved(std::string_view message, const HostPort& asked) EXCLUDES(mutex_);
+
+ private:
+  NodeId node(const HostPort& host) REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<HostPort> hosts_ GUARDED_BY(mutex_);
+  std::array<std::uint32_t, kClusterSlots> slots_ GUARDED_BY(mutex_){};
+};
+
+// Thread safe.
+class ValkeyEngine final : public ObjectEngine {
+ public:
+  ValkeyEngine(EngineUrl url, ValkeyAccess access, os::Clock& clock);
+  ~ValkeyEngine() override;
+
+  std::string address() const override { return url_.text; }
+  Pace pace() const override { return {.least_deadline_ms = 5, .most_deadline_ms = 50, .heads_at_once = 512}; }
+  NodeId node_of(const ObjectName& name) const override;
+  std::size_t nodes() const override { return slots_.size(); }
+  std::string node_address(NodeId node) const override;
+
+  std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
+                               std::int64_t deadline_ns) override;
+  Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
+             std::int64_t deadline_ns) override;
+  Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
+             std::int64_t deadline_ns) override;
+  Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override;
+  Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
+  Status probe(NodeId node, std::int64_t deadline_ns) override;
+  Result<EngineFacts> facts(std::int64_t deadline_ns) override;
+
+ private:
+  using Connection = std::unique_ptr<ValkeyConnection>;
+  class Lent;
+  Result<Connection> take(NodeId node, std::int64_t deadline_ns) EXCLUDES(mutex_);
+  void give_back(NodeId node, Connection connection) EXCLUDES(mutex_);
+  // Returns the error that a reply is, and learns from MOVED.
+  Status check(const ValkeyReply& reply, NodeId node);
+  Status write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms, std::int64_t deadline_ns);
+  Result<ValkeyReply> ask(Lent& lent, const ValkeyConnection::Words& words, std::int64_t deadline_ns);
+  void receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
+                     std::size_t first_bytes, std::int64_t deadline_ns);
+
+  const EngineUrl url_;
+  const ValkeyAccess access_;
+  os::Clock& clock_;
+  SlotMap slots_;
+  Mutex mutex_;
+  std::map<NodeId, std::vector<Connection>> idle_ GUARDED_BY(mutex_);
+  std::map<NodeId, std::string> addresses_ GUARDED_BY(mutex_);  // resolved
+};
+
+}  // namespace kvkeep::share
