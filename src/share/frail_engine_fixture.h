@@ -89,12 +89,22 @@ class FrailEngine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override {
     ++world_.calls;
-    std::vector<HeadBytes> answers;
+    // Nodes work side by side: the call takes as long as the slowest.
+    const std::int64_t from_ns = world_.clock.monotonic_ns();
+    std::int64_t longest_ns = 0;
     std::map<NodeId, Status> well;
     for (const ObjectName& name : names) {
       const NodeId node = node_of(name);
-      if (!well.contains(node)) well.emplace(node, visit(node, deadline_ns));
-      answers.push_back(well.at(node).ok() ? head(name, first_bytes) : HeadBytes(well.at(node).error()));
+      if (well.contains(node)) continue;
+      const auto [status, ns] = visit_alone(node, deadline_ns - from_ns);
+      longest_ns = std::max(longest_ns, ns);
+      well.emplace(node, status);
+    }
+    world_.clock.advance_ns(longest_ns);
+    std::vector<HeadBytes> answers;
+    for (const ObjectName& name : names) {
+      const Status& status = well.at(node_of(name));
+      answers.push_back(status.ok() ? head(name, first_bytes) : HeadBytes(status.error()));
     }
     return answers;
   }
@@ -154,19 +164,21 @@ class FrailEngine final : public ObjectEngine {
     return io_error("the connection was cut");
   }
   Status visit(NodeId node, std::int64_t deadline_ns, bool hangs = false) {
+    const auto [status, ns] = visit_alone(node, deadline_ns - world_.clock.monotonic_ns(), hangs);
+    world_.clock.advance_ns(ns);
+    return status;
+  }
+  // Returns the outcome of a call at the node and how long it takes, at most `left_ns`.
+  std::pair<Status, std::int64_t> visit_alone(NodeId node, std::int64_t left_ns, bool hangs = false) const {
     const FrailWorld::Node state = world_.nodes[node.value()];
-    if (state == FrailWorld::Node::kHung || hangs) {
-      world_.clock.advance_ns(std::max<std::int64_t>(deadline_ns - world_.clock.monotonic_ns(), 0));
-      return io_error("no answer in time");
-    }
     const auto needed_ns = static_cast<std::int64_t>(world_.answer_ms * 1e6);
-    const std::int64_t left_ns = deadline_ns - world_.clock.monotonic_ns();
-    if (state == FrailWorld::Node::kRefusing) return io_error("connection refused");
-    world_.clock.advance_ns(std::clamp<std::int64_t>(left_ns, 0, needed_ns));
-    if (left_ns < needed_ns) return io_error("no answer in time");
-    if (state == FrailWorld::Node::kLoading) return busy("LOADING");
-    if (world_.refuses_us) return invalid("WRONGPASS");
-    return {};
+    if (state == FrailWorld::Node::kRefusing) return {io_error("connection refused"), 0};
+    if (state == FrailWorld::Node::kHung || hangs || left_ns < needed_ns) {
+      return {io_error("no answer in time"), std::max<std::int64_t>(left_ns, 0)};
+    }
+    if (state == FrailWorld::Node::kLoading) return {busy("LOADING"), needed_ns};
+    if (world_.refuses_us) return {invalid("WRONGPASS"), needed_ns};
+    return {Status{}, needed_ns};
   }
   HeadBytes head(const ObjectName& name, std::size_t first_bytes) const {
     const auto found = world_.objects.find(name);

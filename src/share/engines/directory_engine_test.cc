@@ -1,0 +1,230 @@
+// The directory on a simulated disk that fails, and its janitor; the detached engine; URLs and secrets.
+
+#include "share/engines/directory_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "share/engines/detached_engine.h"
+#include "share/engines/engine_fixture.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::share {
+namespace {
+
+constexpr std::int64_t kFar = std::int64_t{1} << 60;
+
+// Whatever operation fails, once or from then on, or ends the process: an object is read whole or not at all.
+TEST(DirectoryEngine, AnObjectIsWholeOrNotThereAfterAnyFault) {
+  const std::vector<std::byte> head = sim::sample_bytes(1, 300);
+  const std::vector<std::byte> payload = sim::sample_bytes(2, 5000);
+  for (const sim::FaultKind kind : {sim::FaultKind::kFailOnce, sim::FaultKind::kFailForever, sim::FaultKind::kCrash}) {
+    for (std::uint64_t operation = 1; operation < 40; ++operation) {
+      sim::SimClock clock;
+      sim::SimFileSystem files(operation);
+      files.set_plan({.kind = kind, .at_operation = operation});
+      {
+        DirectoryEngine engine({.path = "/nas"}, files, clock);
+        (void)engine.put(object_name(1), head, payload, 3600, kFar);
+      }
+      files.set_plan({});
+      if (kind == sim::FaultKind::kCrash) files.power_cut();
+      DirectoryEngine engine({.path = "/nas"}, files, clock);
+      const auto found = engine.heads({object_name(1)}, head.size(), kFar);
+      if (found.front().ok()) {
+        EXPECT_EQ(*found.front(), head);
+        std::vector<std::byte> out(payload.size());
+        ASSERT_TRUE(engine.get(object_name(1), {head.size(), 0, payload.size()}, out, [](std::size_t) {}, kFar).ok());
+        EXPECT_EQ(out, payload) << operation;
+      }
+      EXPECT_TRUE(engine.put(object_name(1), head, payload, 3600, kFar).ok()) << operation;
+    }
+  }
+}
+
+TEST(DirectoryEngine, TheJanitorRemovesObjectsThatWereUsedLongestAgo) {
+  sim::SimClock clock;
+  sim::SimFileSystem files;
+  DirectoryEngine engine({.path = "/nas", .limit = ByteCount{10'500}}, files, clock);
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(engine.put(object_name(i), bytes, bytes, 3600, kFar).ok());
+    clock.advance_ms(1000);
+    ASSERT_TRUE(engine.touch({{object_name(i), 500}, {object_name(0), 500}}, 3600, kFar).ok());
+  }
+  engine.sweep(3600);
+  std::vector<std::uint32_t> left;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    if (engine.heads({object_name(i)}, 10, kFar).front().ok()) left.push_back(i);
+  }
+  EXPECT_EQ(left, (std::vector<std::uint32_t>{0, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
+  clock.advance_ms(3'600'000 - 1500);
+  engine.sweep(3600);
+  EXPECT_TRUE(engine.heads({object_name(19)}, 10, kFar).front().ok());
+  EXPECT_FALSE(engine.heads({object_name(11)}, 10, kFar).front().ok());
+}
+
+TEST(DirectoryEngine, OneServerSweepsAtATime) {
+  sim::SimClock clock;
+  sim::SimFileSystem files;
+  DirectoryEngine engine({.path = "/nas", .limit = ByteCount{1}}, files, clock);
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  ASSERT_TRUE(engine.put(object_name(1), bytes, bytes, 3600, kFar).ok());
+  {
+    const auto lock = files.lock("/nas/kv1/janitor");
+    ASSERT_TRUE(lock.ok());
+    engine.sweep(3600);
+    EXPECT_TRUE(engine.heads({object_name(1)}, 10, kFar).front().ok());
+  }
+  engine.sweep(3600);
+  EXPECT_FALSE(engine.heads({object_name(1)}, 10, kFar).front().ok());
+}
+
+// An engine that hangs until it is told to go on.
+class HangingEngine final : public ObjectEngine {
+ public:
+  explicit HangingEngine(std::atomic<bool>& hangs) : hangs_(hangs) {}
+  std::string address() const override { return "hanging"; }
+  Pace pace() const override { return {5, 50, 8}; }
+  NodeId node_of(const ObjectName&) const override { return NodeId{0}; }
+  std::size_t nodes() const override { return 1; }
+  std::string node_address(NodeId) const override { return "hanging"; }
+  std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t, std::int64_t) override {
+    hang();
+    return std::vector<HeadBytes>(names.size(), HeadBytes(not_found("nothing")));
+  }
+  Status get(const ObjectName&, const PayloadSlice&, MutableByteSpan out, const Arrived& arrived,
+             std::int64_t) override {
+    hang();
+    std::ranges::fill(out, std::byte{7});
+    arrived(out.size());
+    return {};
+  }
+  Status put(const ObjectName&, ByteSpan, ByteSpan, std::int64_t, std::int64_t) override { return {}; }
+  Status touch(const std::vector<Touched>&, std::int64_t, std::int64_t) override { return {}; }
+  Status remove(const ObjectName&, std::int64_t) override { return {}; }
+  Status probe(NodeId, std::int64_t) override {
+    hang();
+    return {};
+  }
+  Result<EngineFacts> facts(std::int64_t) override { return EngineFacts{}; }
+
+ private:
+  void hang() const {
+    while (hangs_) os::pause(std::chrono::milliseconds(1));
+  }
+  std::atomic<bool>& hangs_;
+};
+
+TEST(DetachedEngine, CallsThatHangAreLeftAtTheirDeadline) {
+  std::atomic<bool> hangs = true;
+  DetachedEngine engine(std::make_unique<HangingEngine>(hangs), os::real_clock(), 2);
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  {
+    std::vector<std::byte> out(100);
+    for (int i = 0; i < 6; ++i) {
+      const Status read = engine.get(object_name(1), {0, 0, 100}, out, [](std::size_t) {}, in_ms(20));
+      EXPECT_EQ(read.error().kind, ErrorKind::kIo);
+    }
+    EXPECT_EQ(out, std::vector<std::byte>(100));
+  }
+  EXPECT_EQ(engine.probe(NodeId{0}, in_ms(20)).error().kind, ErrorKind::kIo);
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 5000);
+  hangs = false;
+  EXPECT_TRUE(os::wait_until(10'000, [&] { return engine.probe(NodeId{0}, in_ms(1000)).ok(); }));
+  std::vector<std::byte> out(3 * kPieceBytes + 5);
+  EXPECT_TRUE(engine.get(object_name(1), {0, 0, out.size()}, out, [](std::size_t) {}, soon()).ok());
+  EXPECT_EQ(out, std::vector<std::byte>(out.size(), std::byte{7}));
+}
+
+TEST(EngineUrls, AreReadAsTheyAreDocumented) {
+  const auto valkey = parse_engine_url("valkeys://a:7000,[::1]:7001,c?ca=/etc/ca.pem");
+  ASSERT_TRUE(valkey.ok());
+  EXPECT_TRUE(valkey->tls);
+  EXPECT_EQ(valkey->ca_file, "/etc/ca.pem");
+  EXPECT_EQ(valkey->hosts, (std::vector<HostPort>{{"a", 7000}, {"::1", 7001}, {"c", 6379}}));
+  const auto s3 = parse_engine_url("s3://my-bucket/a/b/?endpoint=http://127.0.0.1:9000/&region=eu-1");
+  ASSERT_TRUE(s3.ok());
+  EXPECT_EQ(s3->bucket, "my-bucket");
+  EXPECT_EQ(s3->prefix, "a/b");
+  EXPECT_EQ(s3->endpoint, "http://127.0.0.1:9000");
+  EXPECT_EQ(parse_engine_url("s3://my-bucket?region=eu-1")->endpoint, "https://s3.eu-1.amazonaws.com");
+  const auto directory = parse_engine_url("dir:/mnt/nas/?limit-gb=3");
+  ASSERT_TRUE(directory.ok());
+  EXPECT_EQ(directory->path, "/mnt/nas");
+  EXPECT_EQ(directory->limit, mebibytes(3 * 1024));
+}
+
+TEST(EngineUrls, OthersAreRefusedWithTheSpelling) {
+  for (const char* text : {"",
+                           "valkey",
+                           "valkey://",
+                           "http://a",
+                           "valkey://a:0",
+                           "valkey://a:70000",
+                           "valkey://a:x",
+                           "valkey://user:pw@a",
+                           "valkey://a?ca=/x",
+                           "valkeys://a?what=1",
+                           "valkeys://a?ca=",
+                           "valkeys://a?ca=1&ca=2",
+                           "valkey://[::1",
+                           "s3://",
+                           "s3://ab",
+                           "s3://Bucket",
+                           "s3://bucket/A=b",
+                           "s3://bucket?endpoint=ftp://x",
+                           "s3://bucket?endpoint=http://k:s@x",
+                           "dir:",
+                           "dir:relative",
+                           "dir:/x?limit-gb=0",
+                           "dir:/x?limit-gb=x",
+                           "dir:/x?limit=1"}) {
+    const auto url = parse_engine_url(text);
+    ASSERT_FALSE(url.ok()) << text;
+    EXPECT_EQ(url.error().kind, ErrorKind::kInvalid) << text;
+  }
+  EXPECT_FALSE(parse_engine_url("valkey://" + std::string(5000, 'a')).ok());
+}
+
+TEST(EngineSecrets, ComeFromTheEnvironmentOrFilesThatNobodyElseReads) {
+  const auto folder = *os::TemporaryDirectory::make("kvkeep-secret-");
+  const std::string path = folder.path() + "/password";
+  std::ofstream(path) << "open sesame\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  const auto secrets = read_engine_secrets({{"KVKEEP_SHARE_USER", "kvkeep"},
+                                            {"KVKEEP_SHARE_PASSWORD_FILE", path},
+                                            {"AWS_ACCESS_KEY_ID", "key"},
+                                            {"AWS_SECRET_ACCESS_KEY", "secret"}});
+  ASSERT_TRUE(secrets.ok()) << secrets.error().message;
+  EXPECT_EQ(secrets->user, "kvkeep");
+  EXPECT_EQ(secrets->password, "open sesame");
+  EXPECT_EQ(secrets->access_key, "key");
+  EXPECT_EQ(secrets->secret_key, "secret");
+  std::filesystem::permissions(path, std::filesystem::perms::others_read, std::filesystem::perm_options::add);
+  EXPECT_EQ(read_secret_file(path).error().kind, ErrorKind::kInvalid);
+  EXPECT_FALSE(read_secret_file(folder.path() + "/none").ok());
+}
+
+TEST(S3Engine, OtherKeysRegionsAndBucketsAreRefused) {
+  S3Double server;
+  EXPECT_TRUE(open_engine(server.url(), S3Double::secrets())->probe(NodeId{0}, soon()).ok());
+  const auto refused = [](const std::string& url, const EngineSecrets& secrets) {
+    const Status probed = open_engine(url, secrets)->probe(NodeId{0}, soon());
+    return !probed.ok() && probed.error().kind == ErrorKind::kInvalid;
+  };
+  EXPECT_TRUE(refused(server.url(), {.access_key = "kvkey", .secret_key = "wrong"}));
+  EXPECT_TRUE(refused(server.url(), {.access_key = "other", .secret_key = "kvsecret"}));
+  EXPECT_TRUE(refused(server.url(), {}));
+  EXPECT_TRUE(refused(server.url("us-1"), S3Double::secrets()));
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 10);
+  const auto elsewhere = open_engine(server.url("eu-test-1", "other-bucket"), S3Double::secrets());
+  EXPECT_EQ(elsewhere->put(object_name(1), bytes, bytes, 100, soon()).error().kind, ErrorKind::kInvalid);
+  server.kill();
+  const auto dead = open_engine(server.url(), S3Double::secrets());
+  EXPECT_EQ(dead->heads({object_name(1)}, 10, in_ms(2000)).front().error().kind, ErrorKind::kIo);
+}
+
+}  // namespace
+}  // namespace kvkeep::share

@@ -1,0 +1,132 @@
+// What every engine promises, over each of them: the directory, Valkey alone, as a cluster and under TLS, and S3.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "share/engines/engine_fixture.h"
+#include "share/engines/tls_fixture.h"
+#include "share/engines/valkey_server_fixture.h"
+
+namespace kvkeep::share {
+namespace {
+
+// An engine and the server that must outlive it.
+struct Running {
+  std::shared_ptr<void> server;
+  std::unique_ptr<ObjectEngine> engine;
+};
+
+Running run_engine(const std::string& kind) {
+  if (kind == "Directory") {
+    auto folder = std::make_shared<os::TemporaryDirectory>(*os::TemporaryDirectory::make("kvkeep-share-"));
+    return {folder, open_engine("dir:" + folder->path())};
+  }
+  if (kind == "Valkey") {
+    auto server = std::make_shared<ValkeyServer>();
+    return {server, open_engine(server->url())};
+  }
+  if (kind == "Cluster") {
+    auto cluster = std::make_shared<ValkeyCluster>();
+    return {cluster, open_engine(cluster->url())};
+  }
+  if (kind == "Tls") {
+    auto server = std::make_shared<TlsServer>();
+    return {server, open_engine(server->url(), TlsServer::secrets())};
+  }
+  auto server = std::make_shared<S3Double>();
+  return {server, open_engine(server->url(), S3Double::secrets())};
+}
+
+class EngineConformance : public ::testing::TestWithParam<std::string> {
+ protected:
+  EngineConformance() : running_(run_engine(GetParam())), engine_(*running_.engine) {}
+
+  Running running_;
+  ObjectEngine& engine_;
+};
+
+// One server serves all promises of its kind, because a cluster takes seconds to start.
+TEST_P(EngineConformance, KeepsItsPromises) {
+  const std::vector<std::byte> head = sim::sample_bytes(1, 1500);
+  std::uint32_t number = 0;
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, kPieceBytes - 1, kPieceBytes, kPieceBytes + 1, 20 * kPieceBytes + 17}) {
+    SCOPED_TRACE(size);
+    const ObjectName name = object_name(++number);
+    EXPECT_EQ(engine_.heads({name}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
+    const std::vector<std::byte> payload = sim::sample_bytes(number, size);
+    const Status written = engine_.put(name, head, payload, 3600, soon());
+    ASSERT_TRUE(written.ok()) << written.error().message;
+    const auto first = engine_.heads({name}, 100, soon());
+    ASSERT_TRUE(first.front().ok()) << first.front().error().message;
+    EXPECT_EQ(*first.front(), std::vector(head.begin(), head.begin() + 100));
+    const auto whole = engine_.heads({name}, head.size(), soon());
+    ASSERT_TRUE(whole.front().ok());
+    EXPECT_EQ(*whole.front(), head);
+    const auto read = read_payload(engine_, name, head.size(), size);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(*read == payload, true);
+    EXPECT_EQ(read_payload(engine_, name, head.size(), size + 1).ok(), false);
+  }
+
+  // Many names, in their order; those that are absent are a miss, and others' kinds are others.
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < 40; ++i) names.push_back(object_name(i));
+  names.push_back(object_name(3, ObjectKind::kPoint));
+  const auto many = engine_.heads(names, 50, soon());
+  ASSERT_EQ(many.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(many[i].ok(), i >= 1 && i <= 6) << i;
+    if (!many[i].ok()) EXPECT_EQ(many[i].error().kind, ErrorKind::kNotFound);
+  }
+
+  // A slice that begins at a piece.
+  const ObjectName large = object_name(6);
+  const std::vector<std::byte> payload = sim::sample_bytes(6, 20 * kPieceBytes + 17);
+  std::vector<std::byte> part(2 * kPieceBytes);
+  ASSERT_TRUE(
+      engine_.get(large, {head.size(), 3 * kPieceBytes, payload.size()}, part, [](std::size_t) {}, soon()).ok());
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), payload.begin() + 3 * kPieceBytes));
+
+  // Replacing, touching, removing.
+  const std::vector<std::byte> other = sim::sample_bytes(99, 700);
+  ASSERT_TRUE(engine_.put(object_name(2), other, other, 3600, soon()).ok());
+  EXPECT_EQ(*engine_.heads({object_name(2)}, other.size(), soon()).front(), other);
+  EXPECT_EQ(*read_payload(engine_, object_name(2), other.size(), other.size()), other);
+  EXPECT_TRUE(engine_.touch({{large, payload.size()}, {object_name(77), 5}}, 7200, soon()).ok());
+  EXPECT_TRUE(engine_.remove(large, soon()).ok());
+  EXPECT_TRUE(engine_.remove(large, soon()).ok());
+  EXPECT_EQ(engine_.heads({large}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(read_payload(engine_, large, head.size(), payload.size()).error().kind, ErrorKind::kNotFound);
+
+  // A deadline that has passed.
+  EXPECT_EQ(engine_.heads({object_name(1)}, 100, in_ms(-1)).front().error().kind, ErrorKind::kIo);
+
+  const auto facts = engine_.facts(soon());
+  ASSERT_TRUE(facts.ok()) << facts.error().message;
+  EXPECT_FALSE(facts->description.empty());
+  if (facts->keys) EXPECT_GE(*facts->keys, 5u);
+  for (std::uint32_t node = 0; node < engine_.nodes(); ++node) EXPECT_TRUE(engine_.probe(NodeId{node}, soon()).ok());
+
+  // Several threads at once.
+  std::vector<std::jthread> threads;
+  for (std::uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint32_t i = 0; i < 5; ++i) {
+        const ObjectName name = object_name(1000 + 10 * thread + i);
+        const std::vector<std::byte> bytes = sim::sample_bytes(10 * thread + i, 300'000);
+        EXPECT_TRUE(engine_.put(name, head, bytes, 3600, soon()).ok());
+        const auto read = read_payload(engine_, name, head.size(), bytes.size());
+        EXPECT_TRUE(read.ok() && *read == bytes);
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineConformance, ::testing::Values("Directory", "Valkey", "Cluster", "Tls", "S3"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace kvkeep::share

@@ -1,0 +1,210 @@
+// Valkey in trouble: killed, stopped, full, moved, refusing; and how keys and slots are computed.
+
+#include "share/engines/valkey_engine.h"
+
+#include <gtest/gtest.h>
+
+#include "share/engines/engine_fixture.h"
+#include "share/engines/tls_fixture.h"
+#include "share/engines/valkey_server_fixture.h"
+
+namespace kvkeep::share {
+namespace {
+
+const std::vector<std::byte> kSomeHead = sim::sample_bytes(1, 1000);
+
+Status put_object(ObjectEngine& engine, std::uint32_t number, std::size_t size, std::int64_t deadline_ns = soon()) {
+  return engine.put(object_name(number), kSomeHead, sim::sample_bytes(number, size), 3600, deadline_ns);
+}
+
+TEST(Slots, AreThoseOfTheProtocolsDescription) {
+  EXPECT_EQ(slot_of("123456789"), 0x31c3u % kClusterSlots);
+  EXPECT_EQ(slot_of("foo"), 12182u);
+  EXPECT_EQ(slot_of("{user1000}.following"), slot_of("user1000"));
+  EXPECT_EQ(slot_of("foo{}{bar}"), slot_of("foo{}{bar}"));
+  EXPECT_NE(slot_of("foo{}{bar}"), slot_of("bar"));
+  EXPECT_EQ(slot_of("foo{{bar}}zap"), slot_of("{bar"));
+}
+
+TEST(Slots, MovedIsLearnedAndJunkIsNot) {
+  SlotMap map({{"seed", 7000}});
+  EXPECT_EQ(map.node_of(3999), NodeId{0});
+  map.learn_moved("MOVED 3999 127.0.0.1:6381", {"seed", 7000});
+  EXPECT_EQ(map.host(map.node_of(3999)), (HostPort{"127.0.0.1", 6381}));
+  map.learn_moved("MOVED 4000 :7000", {"seed", 7000});
+  EXPECT_EQ(map.node_of(4000), NodeId{0});
+  for (const char* junk :
+       {"MOVED", "MOVED x y", "MOVED 99999 h:1", "MOVED 1 h:0", "MOVED 1 h:99999", "MOVED 1:2 h", ""}) {
+    map.learn_moved(junk, {"seed", 7000});
+  }
+  EXPECT_EQ(map.size(), 2u);
+  map.learn({.kind = ValkeyReply::Kind::kList, .list = {{}, {.kind = ValkeyReply::Kind::kList, .list = {{}, {}, {}}}}},
+            {"seed", 7000});
+  EXPECT_EQ(map.size(), 2u);
+}
+
+TEST(ValkeyErrors, AreNamedByWhatTheCallerDoes) {
+  EXPECT_EQ(valkey_error("OOM command not allowed").kind, ErrorKind::kNoSpace);
+  EXPECT_EQ(valkey_error("WRONGPASS invalid username").kind, ErrorKind::kInvalid);
+  EXPECT_EQ(valkey_error("NOPERM no permissions").kind, ErrorKind::kInvalid);
+  EXPECT_EQ(valkey_error("MOVED 1 h:1").kind, ErrorKind::kBusy);
+  EXPECT_EQ(valkey_error("CLUSTERDOWN Hash slot not served").kind, ErrorKind::kBusy);
+  EXPECT_EQ(valkey_error("ERR unknown command").kind, ErrorKind::kDamaged);
+}
+
+TEST(ValkeyEngine, AKilledServerIsRefusedAtOnceAndServesAgainAfterAStart) {
+  ValkeyServer server;
+  const auto engine = open_engine(server.url());
+  ASSERT_TRUE(put_object(*engine, 1, 3 << 20).ok());
+  server.kill();
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(engine->heads({object_name(1)}, 100, in_ms(5000)).front().error().kind, ErrorKind::kIo);
+    EXPECT_EQ(put_object(*engine, 1, 100, in_ms(5000)).error().kind, ErrorKind::kIo);
+  }
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 3000);
+  server.start();
+  ASSERT_TRUE(engine->probe(NodeId{0}, soon()).ok());
+  EXPECT_EQ(engine->heads({object_name(1)}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
+  EXPECT_TRUE(put_object(*engine, 1, 100).ok());
+}
+
+TEST(ValkeyEngine, AStoppedServerCostsTheDeadline) {
+  ValkeyServer server;
+  const auto engine = open_engine(server.url());
+  ASSERT_TRUE(put_object(*engine, 1, 3 << 20).ok());
+  server.stop();
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  EXPECT_EQ(engine->heads({object_name(1)}, 100, in_ms(60)).front().error().kind, ErrorKind::kIo);
+  EXPECT_EQ(read_payload(*engine, object_name(1), kSomeHead.size(), 3 << 20, in_ms(60)).error().kind, ErrorKind::kIo);
+  EXPECT_EQ(put_object(*engine, 2, 3 << 20, in_ms(60)).error().kind, ErrorKind::kIo);
+  EXPECT_EQ(engine->probe(NodeId{0}, in_ms(60)).error().kind, ErrorKind::kIo);
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 4 * 60 + 2000);
+  server.go_on();
+  // Answers to abandoned questions must not be taken for answers to later ones.
+  ASSERT_TRUE(engine->probe(NodeId{0}, soon()).ok());
+  const auto read = read_payload(*engine, object_name(1), kSomeHead.size(), 3 << 20);
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(*read == sim::sample_bytes(1, 3 << 20));
+}
+
+TEST(ValkeyEngine, AFullServerThatEvictsNothingHasNoSpace) {
+  ValkeyServer server({"--maxmemory", "12mb", "--maxmemory-policy", "noeviction"});
+  const auto engine = open_engine(server.url());
+  Status written;
+  for (std::uint32_t i = 0; i < 20 && written.ok(); ++i) written = put_object(*engine, i, 1 << 20);
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::kNoSpace);
+  const auto facts = engine->facts(soon());
+  ASSERT_TRUE(facts.ok());
+  EXPECT_EQ(facts->policy, "noeviction");
+  EXPECT_EQ(facts->max_bytes, 12u << 20);
+  ASSERT_EQ(facts->warnings.size(), 1u);
+  EXPECT_NE(facts->warnings.front().find("allkeys-lru"), std::string::npos);
+}
+
+TEST(ValkeyEngine, AServerThatEvictsKeepsOrMissesWholePieces) {
+  ValkeyServer server({"--maxmemory", "12mb", "--maxmemory-policy", "allkeys-lru"});
+  const auto engine = open_engine(server.url());
+  int whole = 0;
+  for (std::uint32_t i = 0; i < 30; ++i) ASSERT_TRUE(put_object(*engine, i, 1'500'000).ok());
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    const auto read = read_payload(*engine, object_name(i), kSomeHead.size(), 1'500'000);
+    if (!read.ok()) {
+      EXPECT_EQ(read.error().kind, ErrorKind::kNotFound);
+      continue;
+    }
+    ++whole;
+    EXPECT_TRUE(*read == sim::sample_bytes(i, 1'500'000));
+  }
+  EXPECT_GT(whole, 0);
+  EXPECT_LT(whole, 30);
+}
+
+TEST(ValkeyEngine, AUserOfFewRightsIsEnough) {
+  ValkeyServer server;
+  server.cli({"ACL", "SETUSER", "kvkeep", "on", ">pw", "~kv1:*", "resetchannels", "-@all", "+get", "+getrange", "+set",
+              "+pexpire", "+del", "+ping", "+auth", "+cluster|slots", "+info"});
+  const auto engine = open_engine(server.url(), {.user = "kvkeep", .password = "pw"});
+  EXPECT_TRUE(engine->probe(NodeId{0}, soon()).ok());
+  EXPECT_TRUE(put_object(*engine, 1, 3 << 20).ok());
+  EXPECT_TRUE(read_payload(*engine, object_name(1), kSomeHead.size(), 3 << 20).ok());
+  EXPECT_TRUE(engine->touch({{object_name(1), 3 << 20}}, 100, soon()).ok());
+  EXPECT_TRUE(engine->facts(soon()).ok());
+  EXPECT_TRUE(engine->remove(object_name(1), soon()).ok());
+
+  const auto stranger = open_engine(server.url(), {.user = "kvkeep", .password = "wrong"});
+  EXPECT_EQ(stranger->probe(NodeId{0}, soon()).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(put_object(*stranger, 1, 100).error().kind, ErrorKind::kInvalid);
+}
+
+TEST(ValkeyEngine, ObjectsLeaveAfterTheirTimeUnlessTheyAreUsed) {
+  ValkeyServer server;
+  const auto engine = open_engine(server.url());
+  ASSERT_TRUE(put_object(*engine, 1, 2'000'000).ok());
+  const std::string key = "kv1:00112233aabbccdd:{" + object_name(1).id + "}:r";
+  for (const std::string& one : {key, key + ":0", key + ":1"}) {
+    EXPECT_NEAR(std::stol(server.cli({"TTL", one})), 3600, 60) << one;
+  }
+  ASSERT_TRUE(engine->touch({{object_name(1), 2'000'000}}, 7200, soon()).ok());
+  for (const std::string& one : {key, key + ":0", key + ":1"}) {
+    EXPECT_NEAR(std::stol(server.cli({"TTL", one})), 7200, 60) << one;
+  }
+}
+
+TEST(ValkeyEngine, TheServersCertificateMustBeOfTheCaAndOfTheHost) {
+  const TlsServer server;
+  const Certificates others;
+  EXPECT_TRUE(open_engine(server.url(), TlsServer::secrets())->probe(NodeId{0}, soon()).ok());
+  EXPECT_FALSE(open_engine(server.url_with(others), TlsServer::secrets())->probe(NodeId{0}, soon()).ok());
+  const TlsServer misnamed("elsewhere.test");
+  EXPECT_FALSE(open_engine(misnamed.url(), TlsServer::secrets())->probe(NodeId{0}, soon()).ok());
+}
+
+TEST(ValkeyCluster, ADeadNodeCostsOnlyItsOwnNamesAndSlotsThatMoveAreFollowed) {
+  ValkeyCluster cluster;
+  const auto engine = open_engine(cluster.url());
+  ASSERT_EQ(engine->nodes(), 3u);
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < 60; ++i) {
+    names.push_back(object_name(i));
+    ASSERT_TRUE(put_object(*engine, i, 1000).ok());
+  }
+  const auto count = [&](std::int64_t deadline_ns) {
+    std::map<NodeId, int> there;
+    const auto heads = engine->heads(names, 100, deadline_ns);
+    for (std::size_t i = 0; i < names.size(); ++i) there[engine->node_of(names[i])] += heads[i].ok() ? 1 : 0;
+    return there;
+  };
+  const auto before = count(soon());
+  ASSERT_EQ(before.size(), 3u);
+  cluster.node(1).stop();
+  auto stopped = count(in_ms(1000));
+  NodeId dead{};
+  for (const auto& [node, heads] : before) {
+    if (engine->node_address(node).ends_with(':' + std::to_string(cluster.node(1).port()))) dead = node;
+  }
+  for (const auto& [node, heads] : before) EXPECT_EQ(stopped[node], node == dead ? 0 : heads);
+  cluster.node(1).go_on();
+  ASSERT_TRUE(os::wait_until(20'000, [&] {
+    return engine->probe(dead, soon()).ok() &&
+           cluster.node(1).cli({"cluster", "info"}).find("state:ok") != std::string::npos;
+  }));
+  EXPECT_TRUE(os::wait_until(20'000, [&] { return count(soon()) == before; }));
+
+  // A client that knows nothing yet asks the wrong node, is told, and asks the right one next.
+  const auto parsed = parse_engine_url(cluster.url());
+  ValkeyEngine fresh(*parsed, {}, os::real_clock());
+  int wrong = 0;
+  for (const ObjectName& name : names) {
+    const auto first = fresh.heads({name}, 100, soon());
+    if (first.front().ok()) continue;
+    EXPECT_EQ(first.front().error().kind, ErrorKind::kBusy);
+    ++wrong;
+    EXPECT_TRUE(fresh.heads({name}, 100, soon()).front().ok());
+  }
+  EXPECT_GT(wrong, 0);
+}
+
+}  // namespace
+}  // namespace kvkeep::share

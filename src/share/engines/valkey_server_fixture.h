@@ -1,0 +1,119 @@
+#pragma once
+
+// Real Valkey servers on loopback, for tests: alone or as a cluster, killed, stopped and started again.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "os/child_process.h"
+#include "os/network.h"
+#include "os/paths.h"
+#include "os/process.h"
+#include "os/threads.h"
+
+namespace kvkeep::share {
+
+using Arguments = std::vector<std::string>;
+
+// Returns the program: Debian's tools have it under another name, which it heeds.
+inline std::string valkey_program(const std::string& folder) {
+  for (const char* name : {"valkey-server", "redis-server"}) {
+    if (const auto found = os::find_program(name); found.ok()) return *found;
+  }
+  const auto tools = os::find_program("valkey-check-rdb");
+  if (!tools.ok()) return {};
+  const std::string link = folder + "/valkey-server";
+  if (!std::filesystem::exists(link)) std::filesystem::create_symlink(*tools, link);
+  return link;
+}
+
+class ValkeyServer {
+ public:
+  explicit ValkeyServer(Arguments more = {}, bool tls = false) : more_(std::move(more)), tls_(tls) {
+    port_ = *os::free_port();
+    start();
+  }
+
+  int port() const { return port_; }
+  std::string url() const { return (tls_ ? "valkeys://localhost:" : "valkey://127.0.0.1:") + std::to_string(port_); }
+  const std::string& folder() const { return folder_.path(); }
+
+  void start() {
+    Arguments arguments{tls_ ? "--tls-port" : "--port",
+                        std::to_string(port_),
+                        "--bind",
+                        "127.0.0.1",
+                        "--save",
+                        "",
+                        "--appendonly",
+                        "no",
+                        "--dir",
+                        folder_.path()};
+    if (tls_) arguments.insert(arguments.end(), {"--port", "0"});
+    arguments.insert(arguments.end(), more_.begin(), more_.end());
+    auto child = os::start_child({.program = valkey_program(folder_.path()),
+                                  .arguments = arguments,
+                                  .environment = {},
+                                  .output_path = folder_.path() + "/log"});
+    ASSERT_TRUE(child.ok()) << child.error().message;
+    child_ = std::move(*child);
+    ASSERT_TRUE(os::wait_until(10'000, [&] { return os::try_to_connect("127.0.0.1", port_, 100).ok(); }));
+  }
+  void kill() {
+    child_->kill();
+    EXPECT_TRUE(child_->wait(5000).ok());
+  }
+  void stop() { signal("-STOP"); }
+  void go_on() { signal("-CONT"); }
+  std::string cli(Arguments words) const {
+    words.insert(words.begin(), {"-h", "127.0.0.1", "-p", std::to_string(port_)});
+    const auto run = os::run_child({.program = "valkey-cli", .arguments = std::move(words), .timeout_ms = 20'000});
+    return run.ok() ? run->output : run.error().message;
+  }
+
+ private:
+  void signal(const std::string& which) {
+    const auto sent = os::run_child({.program = "kill", .arguments = {which, std::to_string(child_->id())}});
+    EXPECT_TRUE(sent.ok() && sent->succeeded());
+  }
+
+  os::TemporaryDirectory folder_ = *os::TemporaryDirectory::make("kvkeep-valkey-");
+  const Arguments more_;
+  const bool tls_;
+  int port_ = 0;
+  std::unique_ptr<os::ChildProcess> child_;
+};
+
+// Three masters that go on with the slots that are left when one is gone.
+class ValkeyCluster {
+ public:
+  ValkeyCluster() {
+    for (int i = 0; i < 3; ++i) {
+      nodes_.push_back(std::make_unique<ValkeyServer>(Arguments{"--cluster-enabled", "yes", "--cluster-node-timeout",
+                                                                "2000", "--cluster-require-full-coverage", "no",
+                                                                "--cluster-allow-reads-when-down", "yes"}));
+    }
+    Arguments create{"--cluster", "create"};
+    for (const auto& node : nodes_) create.push_back("127.0.0.1:" + std::to_string(node->port()));
+    create.push_back("--cluster-yes");
+    const auto made = os::run_child({.program = "valkey-cli", .arguments = create, .timeout_ms = 60'000});
+    EXPECT_TRUE(made.ok() && made->succeeded()) << (made.ok() ? made->output : made.error().message);
+    const auto is_well = [&](const auto& node) {
+      return node->cli({"cluster", "info"}).find("cluster_state:ok") != std::string::npos;
+    };
+    EXPECT_TRUE(os::wait_until(20'000, [&] { return std::ranges::all_of(nodes_, is_well); }));
+  }
+  ValkeyServer& node(std::size_t number) { return *nodes_[number]; }
+  // Names one node: the others are found by it.
+  std::string url() const { return nodes_.front()->url(); }
+
+ private:
+  std::vector<std::unique_ptr<ValkeyServer>> nodes_;
+};
+
+}  // namespace kvkeep::share

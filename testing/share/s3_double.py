@@ -1,0 +1,162 @@
+"""An S3 server in memory that verifies signatures itself (AWS Signature Version 4), for tests of clients.
+
+    python3 s3_double.py --port-file FILE [--access-key KEY --secret-key SECRET --region NAME --bucket NAME]
+
+It writes its port to FILE once it listens. Path style, one bucket; GET with ranges, HEAD, PUT, copies, DELETE.
+"""
+
+import argparse
+import hashlib
+import hmac
+import os
+import re
+import time
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote, unquote, urlsplit
+
+MOST_BODY_BYTES = 256 << 20
+AUTHORIZATION = re.compile(r"AWS4-HMAC-SHA256 Credential=([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$")
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def canonical_query(query):
+    pairs = []
+    for part in query.split("&") if query else []:
+        name, _, value = part.partition("=")
+        pairs.append((quote(unquote(name), safe="-_.~"), quote(unquote(value), safe="-_.~")))
+    return "&".join(f"{name}={value}" for name, value in sorted(pairs))
+
+
+def signature(secret, method, target, headers, signed, scope):
+    """Returns the signature of a request. `headers` has lower-case names, `signed` those that are signed."""
+    path, query = urlsplit(target)[2], urlsplit(target)[3]
+    lines = [method, quote(unquote(path), safe="/-_.~"), canonical_query(query)]
+    lines += [f"{name}:{' '.join(headers[name].split())}" for name in signed]
+    lines += ["", ";".join(signed), headers["x-amz-content-sha256"]]
+    date, region, service, _ = scope.split("/")
+    to_sign = "\n".join(["AWS4-HMAC-SHA256", headers["x-amz-date"], scope, sha256("\n".join(lines).encode())])
+    key = ("AWS4" + secret).encode()
+    for word in (date, region, service, "aws4_request"):
+        key = hmac.new(key, word.encode(), hashlib.sha256).digest()
+    return hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
+
+
+def refusal(server, method, target, headers, body):
+    """Returns why a request is refused, or None."""
+    given = AUTHORIZATION.match(headers.get("authorization", ""))
+    if not given:
+        return "no signature"
+    credential, signed, code = given.group(1), given.group(2).split(";"), given.group(3)
+    access_key, _, scope = credential.partition("/")
+    if access_key != server.access_key:
+        return "unknown key"
+    if scope.split("/")[1:] != [server.region, "s3", "aws4_request"]:
+        return "wrong scope"
+    must = {"host", "x-amz-date", "x-amz-content-sha256"} | {name for name in headers if name.startswith("x-amz-")}
+    if not must <= set(signed) or signed != sorted(signed) or any(name not in headers for name in signed):
+        return "not all headers are signed"
+    when = time.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ")
+    if abs(time.time() - time.mktime(when) + time.timezone) > 900 or not scope.startswith(headers["x-amz-date"][:8]):
+        return "too old"
+    content = headers["x-amz-content-sha256"]
+    if content not in ("UNSIGNED-PAYLOAD", sha256(body)):
+        return "wrong sum of the body"
+    if not hmac.compare_digest(code, signature(server.secret_key, method, target, headers, signed, scope)):
+        return "wrong signature"
+    return None
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, status, body=b"", headers=()):
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        if not any(name == "Content-Length" for name, _ in headers):
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def serve(self):
+        size = int(self.headers.get("Content-Length") or 0)
+        if size > MOST_BODY_BYTES:
+            return self.answer(413)
+        body = self.rfile.read(size)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        why = refusal(self.server, self.command, self.path, headers, body)
+        if why:
+            return self.answer(403, f"<Error><Code>AccessDenied</Code><Message>{why}</Message></Error>".encode())
+        key = unquote(urlsplit(self.path).path)
+        if not key.startswith(f"/{self.server.bucket}/"):
+            return self.answer(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        return getattr(self, "serve_" + self.command.lower())(key, body, headers)
+
+    do_GET = do_HEAD = do_PUT = do_DELETE = serve
+
+    def serve_get(self, key, _body, headers):
+        if key not in self.server.objects:
+            return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        data = self.server.objects[key][0]
+        wanted = re.match(r"bytes=(\d+)-(\d+)$", headers.get("range", ""))
+        if not wanted:
+            return self.answer(200, data)
+        first, last = int(wanted.group(1)), int(wanted.group(2))
+        if first >= len(data):
+            return self.answer(416)
+        part = data[first:last + 1]
+        return self.answer(206, part, [("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")])
+
+    def serve_head(self, key, _body, _headers):
+        if key not in self.server.objects:
+            return self.answer(404)
+        data, modified = self.server.objects[key]
+        return self.answer(200, b"", [("Content-Length", str(len(data))), ("Last-Modified", formatdate(modified, usegmt=True))])
+
+    def serve_put(self, key, body, headers):
+        source = headers.get("x-amz-copy-source")
+        if source is not None:
+            if source not in self.server.objects:
+                return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+            body = self.server.objects[source][0]
+        self.server.objects[key] = (body, time.time())
+        return self.answer(200)
+
+    def serve_delete(self, key, _body, _headers):
+        self.server.objects.pop(key, None)
+        return self.answer(204)
+
+    def log_message(self, *_arguments):
+        pass
+
+
+def make_server(access_key, secret_key, region, bucket, port=0):
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    server.access_key, server.secret_key, server.region, server.bucket = access_key, secret_key, region, bucket
+    server.objects = {}  # path -> (bytes, time of the last change)
+    return server
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port-file", required=True)
+    parser.add_argument("--access-key", default="kvkey")
+    parser.add_argument("--secret-key", default="kvsecret")
+    parser.add_argument("--region", default="eu-test-1")
+    parser.add_argument("--bucket", default="kvbucket")
+    options = parser.parse_args()
+    server = make_server(options.access_key, options.secret_key, options.region, options.bucket)
+    with open(options.port_file + ".new", "w", encoding="ascii") as file:
+        file.write(str(server.server_address[1]))
+    os.rename(options.port_file + ".new", options.port_file)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
