@@ -24,7 +24,7 @@ std::uint64_t share_seed() {
 class ShareHistory {
  public:
   ShareHistory(std::uint64_t seed, bool encrypt)
-      : random_(seed), options_{.key = "secret", .encrypt = encrypt, .queue_limit = ByteCount{30'000}} {
+      : random_(seed), options_{.key = "secret", .encrypt = encrypt, .queue_limit = ByteCount{100'000}} {
     for (int i = 0; i < 3; ++i) servers_.push_back(std::make_unique<ShareServer>(world_, options_, i == 2 ? 8 : 512));
     for (std::uint32_t i = 0; i < kPrompts; ++i) prompts_.push_back(share_prompt(i, kTokens, 40 * (i % 4)));
   }
@@ -41,6 +41,7 @@ class ShareHistory {
     std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
     world_.full = world_.reads_hang = false;
     world_.cut_put_at = 0;
+    world_.answer_ms = 0.3;
     world_.objects.clear();
     clock_.advance_ms(301'000);  // the longest pause of a breaker, or after a full engine
     tick();

@@ -13,40 +13,35 @@ namespace kvkeep::share {
 class Certificates {
  public:
   explicit Certificates(const std::string& host = "localhost") {
-    run({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
-         "/CN=CA of a test", "-keyout", path("ca.key"), "-out", path("ca.crt")});
-    run({"req",
-         "-x509",
-         "-CA",
-         path("ca.crt"),
-         "-CAkey",
-         path("ca.key"),
-         "-newkey",
-         "ec",
-         "-pkeyopt",
-         "ec_paramgen_curve:P-256",
-         "-nodes",
-         "-days",
-         "2",
-         "-subj",
-         "/CN=" + host,
-         "-addext",
-         "subjectAltName=DNS:" + host,
-         "-addext",
-         "basicConstraints=critical,CA:FALSE",
-         "-keyout",
-         path("s.key"),
-         "-out",
-         path("s.crt")});
+    run_tool("openssl", {"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                         "-subj", "/CN=CA of a test", "-keyout", path("ca.key"), "-out", path("ca.crt")});
+    run_tool("openssl", {"req",
+                         "-x509",
+                         "-CA",
+                         path("ca.crt"),
+                         "-CAkey",
+                         path("ca.key"),
+                         "-newkey",
+                         "ec",
+                         "-pkeyopt",
+                         "ec_paramgen_curve:P-256",
+                         "-nodes",
+                         "-days",
+                         "2",
+                         "-subj",
+                         "/CN=" + host,
+                         "-addext",
+                         "subjectAltName=DNS:" + host,
+                         "-addext",
+                         "basicConstraints=critical,CA:FALSE",
+                         "-keyout",
+                         path("s.key"),
+                         "-out",
+                         path("s.crt")});
   }
   std::string path(const std::string& name) const { return folder_.path() + '/' + name; }
 
  private:
-  static void run(Arguments arguments) {
-    const auto made = os::run_child(
-        {.program = "openssl", .arguments = std::move(arguments), .timeout_ms = 20'000, .hide_errors = true});
-    EXPECT_TRUE(made.ok() && made->succeeded());
-  }
   os::TemporaryDirectory folder_ = *os::TemporaryDirectory::make("kvkeep-ca-");
 };
 

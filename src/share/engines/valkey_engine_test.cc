@@ -144,11 +144,11 @@ TEST(ValkeyEngine, ObjectsLeaveAfterTheirTimeUnlessTheyAreUsed) {
   ASSERT_TRUE(put_object(*engine, 1, 2'000'000).ok());
   const std::string key = "kv1:00112233aabbccdd:{" + object_name(1).id + "}:r";
   for (const std::string& one : {key, key + ":0", key + ":1"}) {
-    EXPECT_NEAR(std::stol(server.cli({"TTL", one})), 3600, 60) << one;
+    EXPECT_NEAR(std::stod(server.cli({"TTL", one})), 3600, 60) << one;
   }
   ASSERT_TRUE(engine->touch({{object_name(1), 2'000'000}}, 7200, soon()).ok());
   for (const std::string& one : {key, key + ":0", key + ":1"}) {
-    EXPECT_NEAR(std::stol(server.cli({"TTL", one})), 7200, 60) << one;
+    EXPECT_NEAR(std::stod(server.cli({"TTL", one})), 7200, 60) << one;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -30,6 +31,18 @@ inline std::string valkey_program(const std::string& folder) {
   const std::string link = folder + "/valkey-server";
   if (!std::filesystem::exists(link)) std::filesystem::create_symlink(*tools, link);
   return link;
+}
+
+// Runs a tool to its end, and returns what it printed.
+inline std::string run_tool(const std::string& name, Arguments arguments) {
+  const auto program = os::find_program(name);
+  EXPECT_TRUE(program.ok()) << name;
+  const auto run = os::run_child({.program = program.ok() ? *program : name,
+                                  .arguments = std::move(arguments),
+                                  .timeout_ms = 60'000,
+                                  .hide_errors = true});
+  EXPECT_TRUE(run.ok() && run->succeeded()) << name << (run.ok() ? run->output : run.error().message);
+  return run.ok() ? run->output : std::string();
 }
 
 class ValkeyServer {
@@ -72,15 +85,11 @@ class ValkeyServer {
   void go_on() { signal("-CONT"); }
   std::string cli(Arguments words) const {
     words.insert(words.begin(), {"-h", "127.0.0.1", "-p", std::to_string(port_)});
-    const auto run = os::run_child({.program = "valkey-cli", .arguments = std::move(words), .timeout_ms = 20'000});
-    return run.ok() ? run->output : run.error().message;
+    return run_tool("valkey-cli", std::move(words));
   }
 
  private:
-  void signal(const std::string& which) {
-    const auto sent = os::run_child({.program = "kill", .arguments = {which, std::to_string(child_->id())}});
-    EXPECT_TRUE(sent.ok() && sent->succeeded());
-  }
+  void signal(const std::string& which) { run_tool("kill", {which, std::to_string(child_->id())}); }
 
   os::TemporaryDirectory folder_ = *os::TemporaryDirectory::make("kvkeep-valkey-");
   const Arguments more_;
@@ -101,8 +110,7 @@ class ValkeyCluster {
     Arguments create{"--cluster", "create"};
     for (const auto& node : nodes_) create.push_back("127.0.0.1:" + std::to_string(node->port()));
     create.push_back("--cluster-yes");
-    const auto made = os::run_child({.program = "valkey-cli", .arguments = create, .timeout_ms = 60'000});
-    EXPECT_TRUE(made.ok() && made->succeeded()) << (made.ok() ? made->output : made.error().message);
+    run_tool("valkey-cli", std::move(create));
     const auto is_well = [&](const auto& node) {
       return node->cli({"cluster", "info"}).find("cluster_state:ok") != std::string::npos;
     };
