@@ -1,6 +1,7 @@
 #include "share/lookup.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -15,6 +16,8 @@ constexpr std::int64_t kSeenNs = 60 * kSecondNs;
 constexpr std::int64_t kAbsentNs = 3 * kSecondNs;
 // Paths that are tried if heads on the deepest one's way are gone.
 constexpr std::size_t kMostPaths = 3;
+// How often a way may go on along the path of a segment that another server cut elsewhere.
+constexpr std::size_t kMostDetours = 3;
 
 }  // namespace
 
@@ -183,28 +186,46 @@ bool Lookup::is_own_path(Prompt& prompt, const std::vector<format::PathStep>& pa
   return own;
 }
 
+// Adds the heads of these steps to the path, up to the first that is missing. Returns false if one is.
+//
+// Two servers may have cut a prompt elsewhere, and under one end the first object stays. So a segment may begin before
+// the end of the last one, which it then replaces; or after it, and then its own path leads to it.
+bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const format::PathStep> steps, Way& way,
+                      std::size_t detours) {
+  std::vector<ObjectName> names;
+  for (const format::PathStep& step : steps) {
+    names.push_back(vault_.name_of(step.object_hash, format::PartKind::kRows));
+  }
+  const auto bytes = ask(names, way.head_bytes, way.deadline_ns);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto head = open(names[i], bytes[i]);
+    if (!head || head->segment.name.end != steps[i].object_end || !belongs(query, prompt, *head, steps[i].end)) {
+      return false;
+    }
+    const Position begin = head->segment.name.begin;
+    if (begin > way.path.end) {
+      const auto leads = [&](const format::PathStep& step) { return step.end > way.path.end && step.end <= begin; };
+      std::vector<format::PathStep> detour;
+      std::ranges::copy_if(head->path, std::back_inserter(detour), leads);
+      if (detours == 0 || !add_rows(query, prompt, detour, way, detours - 1) || way.path.end < begin) return false;
+    }
+    auto& rows = way.path.rows;
+    while (!rows.empty() && rows.back().segment.name.begin >= begin) rows.pop_back();
+    rows.push_back(std::move(*head));
+    way.path.end = steps[i].end;
+  }
+  return true;
+}
+
 // Fills in the heads on the way, from the first whose rows are used after `query.known` up to the first that is
 // missing.
 void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
                         std::int64_t deadline_ns) {
   const auto first = std::ranges::find_if(end_head.path, [&](const auto& step) { return step.end > query.known; });
-  std::vector<ObjectName> names;
-  for (auto step = first; step != end_head.path.end(); ++step) {
-    names.push_back(vault_.name_of(step->object_hash, format::PartKind::kRows));
-  }
   // Heads on the way have shorter paths than this one, and headers of any size.
-  const auto bytes = ask(names, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, deadline_ns);
-  Position at = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const format::PathStep& step = *(first + static_cast<std::ptrdiff_t>(i));
-    auto head = open(names[i], bytes[i]);
-    const bool fits = head && head->segment.name.begin == at && head->segment.name.end == step.object_end &&
-                      belongs(query, prompt, *head, step.end);
-    if (!fits) return;
-    at = step.end;
-    path.end = at;
-    path.rows.push_back(std::move(*head));
-  }
+  Way way{path, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, deadline_ns};
+  path.end = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
+  add_rows(query, prompt, {first, end_head.path.end()}, way, kMostDetours);
 }
 
 std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,

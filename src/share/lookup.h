@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "os/clock.h"
@@ -46,6 +47,14 @@ class Lookup {
   std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
                                    std::int64_t deadline_ns);
   bool is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path);
+  // A path that is being found, and bounds of the calls for it.
+  struct Way {
+    SharedPath& path;
+    std::size_t head_bytes;
+    std::int64_t deadline_ns;
+  };
+  bool add_rows(const ShareQuery& query, Prompt& prompt, std::span<const format::PathStep> steps, Way& way,
+                std::size_t detours);
   void fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
                   std::int64_t deadline_ns);
   std::optional<format::SharedHead> open(const ObjectName& name, const HeadBytes& bytes);

@@ -50,7 +50,7 @@ class ShareHistory {
     clock_.advance_ms(4000);  // absences are remembered
     for (const auto& server : servers_) {
       for (const Tokens& prompt : prompts_) {
-        EXPECT_EQ(server->restorable(prompt, every(20, kTokens)), Position{kTokens});
+        EXPECT_EQ(server->restorable(prompt, every(20, kTokens)), Position{kTokens}) << figures(*server);
         EXPECT_EQ(server->restorable(prompt, every(20, kTokens), PartKind::kPoint), Position{kTokens});
       }
     }
@@ -60,6 +60,13 @@ class ShareHistory {
   static constexpr std::uint32_t kTokens = 200;
   static constexpr std::uint32_t kPrompts = 8;
 
+  static std::string figures(ShareServer& server) {
+    const ShareCounters counters = server.store().counters();
+    return "readable " + std::to_string(server.store().readable()) + ", failures " + std::to_string(counters.failures) +
+           ", damaged " + std::to_string(counters.damaged) + ", load misses " + std::to_string(counters.load_misses) +
+           ", orphans " + std::to_string(counters.orphans) + ", refused " + std::to_string(counters.refused) +
+           ", latency " + std::to_string(server.store().latency_ms()) + " ms";
+  }
   void step() {
     ShareServer& server = *servers_[random_() % servers_.size()];
     const Tokens& prompt = prompts_[random_() % kPrompts];

@@ -47,82 +47,102 @@ class EngineConformance : public ::testing::TestWithParam<std::string> {
   ObjectEngine& engine_;
 };
 
-// One server serves all promises of its kind, because a cluster takes seconds to start.
-TEST_P(EngineConformance, KeepsItsPromises) {
-  const std::vector<std::byte> head = sim::sample_bytes(1, 1500);
+const std::vector<std::byte> kHead = sim::sample_bytes(1, 1500);
+constexpr std::size_t kLargeBytes = 20 * kPieceBytes + 17;
+
+// Objects 1 to 6, of every size that is near a piece's.
+void keeps_objects(ObjectEngine& engine) {
   std::uint32_t number = 0;
   for (const std::size_t size :
-       {std::size_t{0}, std::size_t{1}, kPieceBytes - 1, kPieceBytes, kPieceBytes + 1, 20 * kPieceBytes + 17}) {
+       {std::size_t{0}, std::size_t{1}, kPieceBytes - 1, kPieceBytes, kPieceBytes + 1, kLargeBytes}) {
     SCOPED_TRACE(size);
     const ObjectName name = object_name(++number);
-    EXPECT_EQ(engine_.heads({name}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
+    EXPECT_EQ(engine.heads({name}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
     const std::vector<std::byte> payload = sim::sample_bytes(number, size);
-    const Status written = engine_.put(name, head, payload, 3600, soon());
+    const Status written = engine.put(name, kHead, payload, 3600, soon());
     ASSERT_TRUE(written.ok()) << written.error().message;
-    const auto first = engine_.heads({name}, 100, soon());
+    const auto first = engine.heads({name}, 100, soon());
     ASSERT_TRUE(first.front().ok()) << first.front().error().message;
-    EXPECT_EQ(*first.front(), std::vector(head.begin(), head.begin() + 100));
-    const auto whole = engine_.heads({name}, head.size(), soon());
+    EXPECT_EQ(*first.front(), std::vector(kHead.begin(), kHead.begin() + 100));
+    const auto whole = engine.heads({name}, kHead.size(), soon());
     ASSERT_TRUE(whole.front().ok());
-    EXPECT_EQ(*whole.front(), head);
-    const auto read = read_payload(engine_, name, head.size(), size);
+    EXPECT_EQ(*whole.front(), kHead);
+    const auto read = read_payload(engine, name, kHead.size(), size);
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(*read == payload, true);
-    EXPECT_EQ(read_payload(engine_, name, head.size(), size + 1).ok(), false);
+    EXPECT_EQ(read_payload(engine, name, kHead.size(), size + 1).ok(), false);
   }
+}
 
-  // Many names, in their order; those that are absent are a miss, and others' kinds are others.
+// Those that are absent are a miss, and others' kinds are others.
+void answers_many_names_in_their_order(ObjectEngine& engine) {
   std::vector<ObjectName> names;
   for (std::uint32_t i = 0; i < 40; ++i) names.push_back(object_name(i));
   names.push_back(object_name(3, ObjectKind::kPoint));
-  const auto many = engine_.heads(names, 50, soon());
+  const auto many = engine.heads(names, 50, soon());
   ASSERT_EQ(many.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(many[i].ok(), i >= 1 && i <= 6) << i;
     EXPECT_EQ(many[i].ok() ? ErrorKind::kNotFound : many[i].error().kind, ErrorKind::kNotFound);
   }
+}
 
-  // A slice that begins at a piece.
-  const ObjectName large = object_name(6);
-  const std::vector<std::byte> payload = sim::sample_bytes(6, 20 * kPieceBytes + 17);
+void reads_slices_that_begin_at_a_piece(ObjectEngine& engine) {
+  const std::vector<std::byte> payload = sim::sample_bytes(6, kLargeBytes);
   std::vector<std::byte> part(2 * kPieceBytes);
   ASSERT_TRUE(
-      engine_.get(large, {head.size(), 3 * kPieceBytes, payload.size()}, part, [](std::size_t) {}, soon()).ok());
+      engine.get(
+                object_name(6), {kHead.size(), 3 * kPieceBytes, payload.size()}, part, [](std::size_t) {}, soon())
+          .ok());
   EXPECT_TRUE(std::equal(part.begin(), part.end(), payload.begin() + 3 * kPieceBytes));
+}
 
-  // Replacing, touching, removing.
+void replaces_touches_and_removes(ObjectEngine& engine) {
+  const ObjectName large = object_name(6);
   const std::vector<std::byte> other = sim::sample_bytes(99, 700);
-  ASSERT_TRUE(engine_.put(object_name(2), other, other, 3600, soon()).ok());
-  EXPECT_EQ(*engine_.heads({object_name(2)}, other.size(), soon()).front(), other);
-  EXPECT_EQ(*read_payload(engine_, object_name(2), other.size(), other.size()), other);
-  EXPECT_TRUE(engine_.touch({{large, payload.size()}, {object_name(77), 5}}, 7200, soon()).ok());
-  EXPECT_TRUE(engine_.remove(large, soon()).ok());
-  EXPECT_TRUE(engine_.remove(large, soon()).ok());
-  EXPECT_EQ(engine_.heads({large}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
-  EXPECT_EQ(read_payload(engine_, large, head.size(), payload.size()).error().kind, ErrorKind::kNotFound);
+  ASSERT_TRUE(engine.put(object_name(2), other, other, 3600, soon()).ok());
+  EXPECT_EQ(*engine.heads({object_name(2)}, other.size(), soon()).front(), other);
+  EXPECT_EQ(*read_payload(engine, object_name(2), other.size(), other.size()), other);
+  EXPECT_TRUE(engine.touch({{large, kLargeBytes}, {object_name(77), 5}}, 7200, soon()).ok());
+  EXPECT_TRUE(engine.remove(large, soon()).ok());
+  EXPECT_TRUE(engine.remove(large, soon()).ok());
+  EXPECT_EQ(engine.heads({large}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(read_payload(engine, large, kHead.size(), kLargeBytes).error().kind, ErrorKind::kNotFound);
+}
 
-  // A deadline that has passed.
-  EXPECT_EQ(engine_.heads({object_name(1)}, 100, in_ms(-1)).front().error().kind, ErrorKind::kIo);
+void reports_on_itself(ObjectEngine& engine) {
+  EXPECT_EQ(engine.heads({object_name(1)}, 100, in_ms(-1)).front().error().kind, ErrorKind::kIo);
 
-  const auto facts = engine_.facts(soon());
+  const auto facts = engine.facts(soon());
   ASSERT_TRUE(facts.ok()) << facts.error().message;
   EXPECT_FALSE(facts->description.empty());
   EXPECT_GE(facts->keys.value_or(5), 5u);
-  for (std::uint32_t node = 0; node < engine_.nodes(); ++node) EXPECT_TRUE(engine_.probe(NodeId{node}, soon()).ok());
+  for (std::uint32_t node = 0; node < engine.nodes(); ++node) EXPECT_TRUE(engine.probe(NodeId{node}, soon()).ok());
+}
 
-  // Several threads at once.
+void serves_threads_at_once(ObjectEngine& engine) {
   std::vector<std::jthread> threads;
   for (std::uint32_t thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (std::uint32_t i = 0; i < 5; ++i) {
         const ObjectName name = object_name(1000 + 10 * thread + i);
         const std::vector<std::byte> bytes = sim::sample_bytes(10 * thread + i, 300'000);
-        EXPECT_TRUE(engine_.put(name, head, bytes, 3600, soon()).ok());
-        const auto read = read_payload(engine_, name, head.size(), bytes.size());
+        EXPECT_TRUE(engine.put(name, kHead, bytes, 3600, soon()).ok());
+        const auto read = read_payload(engine, name, kHead.size(), bytes.size());
         EXPECT_TRUE(read.ok() && *read == bytes);
       }
     });
   }
+}
+
+// One server serves all promises of its kind, because a cluster takes seconds to start.
+TEST_P(EngineConformance, KeepsItsPromises) {
+  keeps_objects(engine_);
+  answers_many_names_in_their_order(engine_);
+  reads_slices_that_begin_at_a_piece(engine_);
+  replaces_touches_and_removes(engine_);
+  reports_on_itself(engine_);
+  serves_threads_at_once(engine_);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineConformance, ::testing::Values("Directory", "Valkey", "Cluster", "Tls", "S3"),
