@@ -25,7 +25,7 @@ CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; d
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-program build install deb all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
+.PHONY: help setup setup-program build install deb all test test-slow test-long test-clang test-asan test-tsan fuzz demo demo-share bench bench-check bench-keep \
         format format-check tidy clean FORCE
 
 help: ## this list
@@ -95,6 +95,9 @@ fuzz: setup ## each fuzz target for FUZZ_SECONDS: inputs of libFuzzer's making f
 
 demo: build ## a 12-turn agent conversation with a crash in the middle, with and without the cache
 	@scripts/demo
+
+demo-share: build ## a conversation that moves between two servers, with a crash in the middle
+	@scripts/demo-share
 
 bench: all ## the benchmarks of docs/benchmarks.md
 	@scripts/bench

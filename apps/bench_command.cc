@@ -16,6 +16,7 @@
 #include "bench/run/contestant.h"
 #include "bench/run/load.h"
 #include "bench/run/parity.h"
+#include "bench/run/sharing.h"
 #include "bench/run/speed.h"
 #include "bench/run/surroundings.h"
 #include "command_words.h"
@@ -205,6 +206,13 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
     bench::SpeedOptions speed;
     if (options.quick) speed = {.rounds = 1, .has_goals = false};
     add_parts(report, "speed", bench::measure_speed(bench_options, speed, show, interrupt));
+    TRY(interrupt.check());
+  }
+  if (!options.share_url.empty()) {
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show("share", done, of); };
+    bench::SharingOptions sharing{.url = options.share_url};
+    if (options.quick) sharing.rounds = 1;
+    add_parts(report, "share", bench::measure_sharing(bench_options, sharing, show, interrupt));
     TRY(interrupt.check());
   }
   if (options.load) {

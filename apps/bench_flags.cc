@@ -53,6 +53,11 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
       {.spelling = "--speed",
        .effect = "Also measure the time the cache saves: a long prompt, one 3 % longer; 12 turns with and without it.",
        .assign = switch_into(options.speed)},
+      {.spelling = "--share URL",
+       .default_text = "none",
+       .effect =
+           "Also count what two servers prefill that share this engine, as --share of serve names it, and no disk.",
+       .assign = text_into(options.share_url)},
       {.spelling = "--load",
        .effect = "Also ask for many replies at the same time, with --peer in turn: streams together, next to a cold "
                  "prefill and after one, a herd, agents, 256 clients and more, a full queue. Takes minutes.",
@@ -63,7 +68,7 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
                  "held, full.",
        .assign = parsed_into(options.scenarios, parse_list)},
       {.spelling = "--no-workloads",
-       .effect = "Play no workloads: measure only --parts, --parity, --speed and --load.",
+       .effect = "Play no workloads: measure only --parts, --parity, --speed, --share and --load.",
        .assign = switch_into(options.no_workloads)},
       {.spelling = "--list",
        .effect = "Print the workloads that come with kvkeep and exit.",
@@ -168,8 +173,10 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (options.load && !options.peer_url.empty()) {
     return invalid("--load compares with a server that is started: name it with --peer");
   }
-  if (options.no_workloads && !options.parts && !options.parity && !options.speed && !options.load) {
-    return invalid("nothing to measure: add --parts, --parity, --speed or --load");
+  const bool measures_more =
+      options.parts || options.parity || options.speed || !options.share_url.empty() || options.load;
+  if (options.no_workloads && !measures_more) {
+    return invalid("nothing to measure: add --parts, --parity, --speed, --share or --load");
   }
   return parsed;
 }

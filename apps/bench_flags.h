@@ -39,6 +39,7 @@ struct BenchCommandOptions {
   // Pairs of runs for `parity`, runs for `load`; 0: few with `quick`, else enough for a steady median.
   std::uint32_t pairs = 0;
   bool speed = false;
+  std::string share_url;  // also measure servers that share this engine; empty: none
   bool load = false;
   std::vector<std::string> scenarios;  // of `load`; empty: all
   bool no_workloads = false;

@@ -48,6 +48,7 @@ TEST(BenchFlags, FlagsAndWorkloadsMix) {
 
 TEST(BenchFlags, WithoutWorkloadsSomethingElseIsMeasured) {
   EXPECT_TRUE(parse_bench({"--no-workloads", "--speed"}, {}).value().options.speed);
+  EXPECT_EQ(parse_bench({"--no-workloads", "--share", "dir:/x"}, {}).value().options.share_url, "dir:/x");
   EXPECT_THAT(refusal({"--no-workloads"}), HasSubstr("--speed"));
   EXPECT_EQ(parse_bench({"--no-workloads", "--load", "--scenarios", "gap,herd"}, {}).value().options.scenarios,
             (std::vector<std::string>{"gap", "herd"}));

@@ -4,11 +4,16 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "inspect/cache_directory.h"
 #include "os/machine.h"
 #include "os/paths.h"
+#include "os/process.h"
+#include "os/threads.h"
+#include "share/engines/make_engine.h"
+#include "share/shared_store.h"
 #include "store/layout.h"
 #include "store/small_files.h"
 
@@ -185,6 +190,79 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
   if (named) return error_of_named(*directory, tier.error());
   warn_without_disk(tier.error());
   return DiskTier{};
+}
+
+// ---- the shared tier ----
+
+namespace {
+
+constexpr std::int64_t kHourS = 3'600;
+constexpr std::int64_t kFactsNs = 2'000'000'000;
+constexpr double kLongestPublishMs = 5'000;
+
+void warn_without_key(const share::ObjectEngine& engine) {
+  spdlog::warn(
+      "shared tier: without --share-key-file everybody who can write to {} can plant state that the model would "
+      "continue from, and see which prompts are there",
+      engine.address());
+}
+
+Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock) {
+  TRY_ASSIGN(const share::EngineUrl parsed, share::parse_engine_url(url));
+  TRY_ASSIGN(const share::EngineSecrets secrets, share::read_engine_secrets(os::read_environment()));
+  return share::make_engine(parsed, secrets, clock, os::real_file_system());
+}
+
+// Logs what the engine says of itself, once it answers.
+void post_facts(share::ObjectEngine& engine, os::Clock& clock, os::Executor& worker) {
+  worker.post([&engine, &clock] {
+    const auto facts = engine.facts(clock.monotonic_ns() + kFactsNs);
+    if (!facts) return spdlog::warn("shared tier: {}: {}", engine.address(), facts.error().message);
+    spdlog::info("shared tier: {}: {}", engine.address(), facts->description);
+    for (const std::string& warning : facts->warnings) spdlog::warn("shared tier: {}", warning);
+  });
+}
+
+}  // namespace
+
+Result<OpenedShare> open_share(const SharedTierOptions& options, const std::string& key,
+                               const engine::Description& model, bool may_share) {
+  OpenedShare opened;
+  if (options.url.empty()) return opened;
+  if (!may_share) {
+    spdlog::warn("--share has no effect: the state of this model cannot be cached, or an audit found it wrong");
+    return opened;
+  }
+  os::Clock& clock = os::real_clock();
+  auto engine = open_engine(options.url, clock);
+  if (!engine) return Error{engine.error().kind, "--share " + options.url + ": " + engine.error().message};
+  opened.worker = os::make_thread_executor("share-worker");
+  opened.reader = os::make_thread_executor("share-reader");
+  opened.searcher = os::make_thread_executor("share-searcher");
+  const share::ShareOptions settings{.fingerprint = model.fingerprint,
+                                     .device = options.across_devices ? std::string() : model.compute_kinds,
+                                     .key = key,
+                                     .encrypt = options.encrypt,
+                                     .mode = options.mode,
+                                     .ttl_s = options.ttl_hours * kHourS};
+  share::ObjectEngine& asked = **engine;
+  TRY_ASSIGN(auto store, share::SharedStore::make(std::move(*engine), settings, clock, *opened.worker));
+  if (key.empty()) warn_without_key(asked);
+  spdlog::info("shared tier: {}, namespace {}", asked.address(), store->space());
+  post_facts(asked, clock, *opened.worker);
+  opened.setup = {.store = std::move(store),
+                  .worker = opened.worker.get(),
+                  .reader = opened.reader.get(),
+                  .searcher = opened.searcher.get(),
+                  .publishes = options.mode != share::ShareMode::kRead};
+  return opened;
+}
+
+void await_publishing(const cache::Cache& cache) {
+  constexpr std::chrono::milliseconds kStep{20};
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  const auto waited_ms = [&] { return os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()); };
+  while (cache.unpublished() > ByteCount{} && waited_ms() < kLongestPublishMs) os::pause(kStep);
 }
 
 }  // namespace kvkeep::cli

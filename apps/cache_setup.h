@@ -1,13 +1,18 @@
 #pragma once
 
 // The cache's tiers from the command line: where the disk tier lies, how much each may take, and what happens if the
-// directory cannot be used (named: an error; the default one: a warning, and serving goes on without disk).
+// directory cannot be used (named: an error; the default one: a warning, and serving goes on without disk); and the
+// engine, the key and the threads of the shared tier.
 
 #include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "cache/cache.h"
+#include "cache/shared_access.h"
+#include "engine/engine.h"
 #include "os/clock.h"
+#include "os/executor.h"
 #include "os/file_system.h"
 #include "serve_options.h"
 #include "store/disk_store.h"
@@ -40,5 +45,24 @@ struct DiskTier {
 };
 Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock);
+
+// ---- the shared tier ----
+
+// Must outlive the cache that takes `setup`.
+struct OpenedShare {
+  std::unique_ptr<os::Executor> worker;
+  std::unique_ptr<os::Executor> reader;
+  std::unique_ptr<os::Executor> searcher;
+  cache::SharedSetup setup;  // without a store if there is no shared tier
+};
+
+// Errors name the flag: the URL is wrong, or this build lacks what it needs. An engine that does not answer is no
+// error: it may come later. `key` is the contents of the key file. Opens nothing unless `may_share`: state must be
+// cacheable and trusted.
+Result<OpenedShare> open_share(const SharedTierOptions& options, const std::string& key,
+                               const engine::Description& model, bool may_share);
+
+// Waits until a server that stops has published what it computed, for at most some seconds.
+void await_publishing(const cache::Cache& cache);
 
 }  // namespace kvkeep::cli

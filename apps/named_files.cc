@@ -38,12 +38,12 @@ Result<std::string> read_template(const std::string& path) {
   return source;
 }
 
-// A user who can read the file can use the server; one who can write it can add a key.
-void warn_of_open_keys(const std::string& path) {
+// A user who can read the file can do what its keys allow; one who can write it can add a key.
+void warn_of_open_keys(const char* flag, const std::string& path) {
   const Result<std::uint32_t> mode = os::permissions(path);
   const std::uint32_t others = mode ? *mode & (os::kOthersMayRead | os::kOthersMayWrite) : 0;
   if (others == 0) return;
-  spdlog::warn("--api-key-file {}: other users of this machine may {} the keys; run chmod 600 {}", path,
+  spdlog::warn("{} {}: other users of this machine may {} the keys; run chmod 600 {}", flag, path,
                (others & os::kOthersMayWrite) == 0  ? "read"
                : (others & os::kOthersMayRead) == 0 ? "write"
                                                     : "read and write",
@@ -56,17 +56,23 @@ Result<std::vector<std::string>> read_keys(const std::string& path) {
   std::vector<std::string> keys = server::parse_key_lines(text);
   // An empty key file must not let everybody in.
   if (keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", path));
-  warn_of_open_keys(path);
+  warn_of_open_keys("--api-key-file", path);
   return keys;
 }
 
-Result<std::string> read_salt(const std::string& path) {
+Result<std::string> read_secret(const char* flag, const std::string& path) {
   if (path.empty()) return path;
-  TRY_ASSIGN(std::string salt, read_named("--cache-salt-file", path));
-  while (salt.ends_with('\n') || salt.ends_with('\r')) salt.pop_back();
+  TRY_ASSIGN(std::string secret, read_named(flag, path));
+  while (secret.ends_with('\n') || secret.ends_with('\r')) secret.pop_back();
   // An empty file must not let servers share state that was to be kept apart.
-  if (salt.empty()) return invalid(fmt::format("--cache-salt-file {}: the file is empty", path));
-  return salt;
+  if (secret.empty()) return invalid(fmt::format("{} {}: the file is empty", flag, path));
+  return secret;
+}
+
+Result<std::string> read_share_key(const std::string& path) {
+  TRY_ASSIGN(std::string key, read_secret("--share-key-file", path));
+  if (!path.empty()) warn_of_open_keys("--share-key-file", path);
+  return key;
 }
 
 Result<server::api::OutputFormat> schema_format(const char* flag, const std::string& text) {
@@ -139,7 +145,8 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
   TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
-  TRY_ASSIGN(files.cache_salt, read_salt(options.salt_file));
+  TRY_ASSIGN(files.cache_salt, read_secret("--cache-salt-file", options.salt_file));
+  TRY_ASSIGN(files.share_key, read_share_key(options.shared.key_file));
   TRY(check_keys(options, files));
   if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {
     return invalid("--chat-template and --chat-template-file both name a template; leave one out");

@@ -210,9 +210,9 @@ std::unique_ptr<server::Embeddings> make_embeddings(const LoadedModel& loaded, c
 
 // Returns null if turns are not remembered. With a disk tier they are kept next to it: small against any budget.
 std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const DiskTier& disk,
-                                                os::Executor& writer) {
+                                                share::SharedStore* shared, os::Executor& writer) {
   if (options.chat.replay != Replay::kExact) return nullptr;
-  server::TurnKeeperOptions turns{.memory = mebibytes(8)};
+  server::TurnKeeperOptions turns{.memory = mebibytes(8), .shared = shared, .clock = &os::real_clock()};
   if (disk.store != nullptr) {
     turns.memory = memory_for_turns(disk.budget);
     turns.path = disk.store->turns_path();
@@ -294,6 +294,13 @@ chat::HistoryChanges learn_history(const ServeOptions& options, const server::Se
   return changes;
 }
 
+void remember_turns(server::Service& service, const ServeOptions& options, std::unique_ptr<server::TurnKeeper> turns,
+                    bool cacheable) {
+  service.turns = std::move(turns);
+  service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
+  service.history_changes = learn_history(options, service);
+}
+
 // Opens the file of --trace before the model is loaded, which may take minutes. Returns nullopt without --trace.
 Result<std::optional<os::AppendFile>> open_trace(const LogOptions& log) {
   if (log.trace_file.empty()) return std::optional<os::AppendFile>();
@@ -334,8 +341,12 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
   os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
 }
 
-void connect(server::Service& service, server::Scheduler& scheduler, server::Embeddings* embeddings) {
+void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache,
+             server::Embeddings* embeddings) {
   service.scheduler = &scheduler;
+  service.cache_stats = [&cache] { return cache.stats(); };
+  service.share_counters = [&cache] { return cache.share_counters(); };
+  service.stored = [&cache](TokenSpan prompt, const Tenant& tenant) { return cache.stored(prompt, tenant); };
   if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
 }
 
@@ -368,6 +379,7 @@ void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, s
   scheduler.stop();
   engine_thread.drain();
   cache.flush();  // before handlers get their time, which a service manager may not wait for
+  await_publishing(cache);
   if (!http.stop(kDrainMs)) {
     // Threads that compute cannot be ended, and everything below would wait for them. The cache is on disk.
     spdlog::warn("some requests did not stop in time: leaving without their replies");
@@ -463,12 +475,13 @@ Status run_serve(const ServeOptions& options) {
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
+  TRY_ASSIGN(OpenedShare shared, open_share(options.shared, files.share_key, model, cacheable && !disk.distrusted));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
-  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
+  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, shared.setup.store.get(), *writer);
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);
   cache::Cache cache(cache_options(options.cache, *engine, ram), std::move(disk.store), os::real_clock(), *writer,
-                     *reader);
+                     *reader, {}, std::move(shared.setup));
   std::optional<DirectoryNotes> notes;
   if (!own_directory.empty()) {
     notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
@@ -479,17 +492,14 @@ Status run_serve(const ServeOptions& options) {
   cache::prepare_staging(cache, engine->memory());
   TRY_ASSIGN(server::Service service, make_service(options, files, loaded));
   const index::TokenTexts texts = likely_texts(service);
-  service.turns = std::move(turns);
-  service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
-  service.history_changes = learn_history(options, service);
+  remember_turns(service, options, std::move(turns), cacheable);
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
   server::Scheduler scheduler(
       scheduler_options(options, service.history_changes, texts, show, tracing.sink(), embeddings.get()), *engine,
       cache, os::real_clock());
-  connect(service, scheduler, embeddings.get());
-  service.cache_stats = [&cache] { return cache.stats(); };
+  connect(service, scheduler, cache, embeddings.get());
   service.slot_files = slot_files(options, *writer);
   add_all_routes(*http, service, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});

@@ -54,6 +54,11 @@ std::vector<Flag> embedding_flags(EmbeddingOptions& embeddings);
 // --rerank means two other flags. kInvalid if they contradict it, or if embedding is off and its other flags are given.
 Status check_embeddings(EmbeddingOptions& embeddings);
 
+// share_flags.cc
+std::vector<Flag> share_flags(SharedTierOptions& shared);
+// kInvalid if flags of the shared tier need others that are not given.
+Status check_share(const SharedTierOptions& shared);
+
 // accepted_flags.cc: flags of llama-server that ask for what is so anyway.
 std::vector<Flag> accepted_flags();
 

@@ -493,6 +493,23 @@ TEST(ServeFlags, PointsArePlacedByTheFlagsOfBothServers) {
   EXPECT_EQ(cuts.least_step_tokens, 512U);
 }
 
+TEST(ServeFlags, TheSharedTierIsDescribedWhole) {
+  EXPECT_EQ(served({}).shared, SharedTierOptions{});
+  const SharedTierOptions shared =
+      served({"--share", "dir:/mnt/nas/kvkeep", "--share-mode", "read", "--share-key-file", "/k", "--share-encrypt",
+              "--share-ttl-hours", "24", "--share-across-devices"})
+          .shared;
+  EXPECT_EQ(shared, (SharedTierOptions{.url = "dir:/mnt/nas/kvkeep",
+                                       .mode = share::ShareMode::kRead,
+                                       .key_file = "/k",
+                                       .encrypt = true,
+                                       .ttl_hours = 24,
+                                       .across_devices = true}));
+  EXPECT_NE(refused({"--share", "cache.lan:6379"}).find("--share: "), std::string::npos);
+  EXPECT_EQ(refused({"--share-mode", "read"}), "the --share-... flags need --share URL");
+  EXPECT_EQ(refused({"--share", "dir:/x", "--share-encrypt"}), "--share-encrypt needs --share-key-file FILE");
+}
+
 TEST(ServeFlags, NoNameStandsForTwoThings) {
   ServeOptions options;
   std::multiset<std::string> names;

@@ -20,6 +20,7 @@
 #include "server/api/monitoring.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
+#include "share/share_types.h"
 
 namespace kvkeep::cli {
 
@@ -31,6 +32,17 @@ struct TierOptions {
   std::optional<ByteCount> disk_budget;   // empty: a tenth of the free space, 1 to 64 GiB
   std::optional<ByteCount> disk_reserve;  // empty: 1 GiB, or a hundredth of the file system if that is less
   ByteCount disk_written_per_day;         // 0: no limit
+};
+
+// The tier that servers of several machines share; share_setup.h opens it.
+struct SharedTierOptions {
+  std::string url;  // empty: there is none
+  share::ShareMode mode = share::ShareMode::kBoth;
+  std::string key_file;  // empty: no key
+  bool encrypt = false;
+  std::int64_t ttl_hours = 7 * 24;
+  bool across_devices = false;
+  bool operator==(const SharedTierOptions&) const = default;
 };
 
 struct LogOptions {
@@ -97,6 +109,7 @@ struct ServeOptions {
   engine::ChosenSettings chosen_sampling;  // settings of sampling that flags name: the model's file changes others only
   cache::CacheOptions cache;               // fields that depend on the model and the machine are not set
   TierOptions tiers;
+  SharedTierOptions shared;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
   std::optional<double> slice_ms;  // --prefill-slice-ms; empty: SchedulerOptions has it

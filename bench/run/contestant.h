@@ -2,7 +2,11 @@
 
 // The servers that take part in a bench, and the command line of each.
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -11,6 +15,7 @@
 #include "bench/run/interrupt.h"
 #include "bench/run/parity.h"
 #include "bench/run/server_process.h"
+#include "os/paths.h"
 
 namespace kvkeep::bench {
 
@@ -51,5 +56,25 @@ ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, In
 // check. Takes seconds at most for a server that does not answer. kNotFound if there is no such program; kInvalid, kIo,
 // kUnsupported if the URL, or the server there, is wrong; kAborted if interrupted. The message begins with the flag.
 Status check_peer(const BenchOptions& options, Interrupt& interrupt);
+
+// A kvkeep that is measured by itself, and runs as long as an object lives.
+class Served {
+ public:
+  // With its usual flags, then `flags`. Its directory is its own, and goes with it. Errors of ServerProcess::start().
+  static Result<Served> start(const BenchOptions& bench, const Workload& workload, std::vector<std::string> flags,
+                              Interrupt& interrupt) {
+    TRY_ASSIGN(os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-bench-"));
+    Contestant ours = contestants(bench).front();
+    std::ranges::move(flags, std::back_inserter(ours.flags));
+    Served served{std::make_unique<os::TemporaryDirectory>(std::move(directory)), nullptr};
+    const std::string& path = served.directory->path();
+    served.process = std::make_unique<ServerProcess>(command_of(ours, workload, bench, path), path, interrupt);
+    TRY(served.process->start());
+    return served;
+  }
+
+  std::unique_ptr<os::TemporaryDirectory> directory;
+  std::unique_ptr<ServerProcess> process;
+};
 
 }  // namespace kvkeep::bench

@@ -14,7 +14,6 @@
 #include "bench/run/player.h"
 #include "bench/run/server_client.h"
 #include "bench/sessions/json_fields.h"
-#include "os/paths.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -31,25 +30,6 @@ constexpr std::size_t kOccasions = 2;
 constexpr Goal kOfCeiling{.kind = Goal::Kind::kAtLeast, .value = 0.9, .possible_most = 1.05};
 constexpr std::size_t kRequestsBehindOnePrompt = 100;
 constexpr char kLoop[] = "1-growing";
-
-// A kvkeep that runs as long as this object lives.
-class Served {
- public:
-  static Result<Served> start(const BenchOptions& bench, const Workload& workload, std::vector<std::string> flags,
-                              Interrupt& interrupt) {
-    TRY_ASSIGN(os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-bench-"));
-    Contestant ours = contestants(bench).front();
-    std::ranges::move(flags, std::back_inserter(ours.flags));
-    Served served{std::make_unique<os::TemporaryDirectory>(std::move(directory)), nullptr};
-    const std::string& path = served.directory->path();
-    served.process = std::make_unique<ServerProcess>(command_of(ours, workload, bench, path), path, interrupt);
-    TRY(served.process->start());
-    return served;
-  }
-
-  std::unique_ptr<os::TemporaryDirectory> directory;
-  std::unique_ptr<ServerProcess> process;
-};
 
 double median_of(const std::vector<double>& values) { return quartiles_of(values).median; }
 

@@ -12,8 +12,9 @@ namespace kvkeep::cache {
 // ---- opening and closing ----
 
 Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::Clock& clock, os::Executor& writer,
-             os::Executor& reader, std::vector<FurtherTier> further)
-    : parts_(std::make_unique<Parts>(options, std::move(disk), clock, writer, reader, std::move(further))) {
+             os::Executor& reader, std::vector<FurtherTier> further, SharedSetup shared)
+    : parts_(std::make_unique<Parts>(options, std::move(disk), clock, writer, reader, std::move(further),
+                                     std::move(shared))) {
   if (parts_->peer != nullptr) parts_->peer->recover();
 }
 
@@ -31,6 +32,7 @@ void Cache::settle() {
 
 void Cache::tick() {
   Parts& parts = *parts_;
+  if (parts.shared_tier != nullptr) parts.shared.store->tick();
   if ((parts.disk == nullptr && !parts.expiry.wanted()) || parts.ticking.exchange(true)) return;
   parts.writer.post([&parts] {
     if (parts.disk != nullptr) parts.share(store::Look::kWhenDue);
@@ -53,7 +55,10 @@ void Cache::flush() {
   if (parts.disk != nullptr) parts.disk->store().save_index();
 }
 
-void Cache::distrust(const std::string& why) { parts_->distrust.find(why); }
+void Cache::distrust(const std::string& why) {
+  parts_->distrust.find(why);
+  if (parts_->shared_tier != nullptr) parts_->shared.store->distrust();
+}
 
 bool Cache::distrusted() const { return bool{parts_->distrust}; }
 
@@ -83,24 +88,21 @@ std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   if (lease.steps().empty()) return;
-  const std::vector<policy::Restorable> restorable = lease.restorable();
-  if (!restored && !restorable.empty()) restored = restorable.back().last;
-  const auto leaves = restored ? lease.cover(*restored) : std::nullopt;
-  Parts& parts = *parts_;
-  CacheLock lock(parts.mutex);
-  const std::int64_t now_ns = parts.clock.wall_ns();
-  for (const LeasedStep& step : lease.steps()) parts.table.use(step.segment, now_ns);
-  // The time of the last segment's file carries recency over a restart; its ancestors are at least as recent.
-  parts.touch(lease.steps().back().segment);
-  parts.write_back.note_use(lease.steps().back().segment);
-  if (!leaves) return;
-  for (const Lease::Cover& part : *leaves) {
-    const SegmentId leaf = lease.points()[part.point].id;
-    parts.table.use(leaf, now_ns);
-    parts.write_back.keep_on_disk(leaf);
-    parts.touch(leaf);
-    parts.write_back.note_use(leaf);
+  const std::vector<SegmentId> used = parts_->use(lease, restored);
+  if (parts_->publishing != nullptr) parts_->publishing->touch(used);
+}
+
+StoredPrefix Cache::stored(TokenSpan prompt, const Tenant& tenant) {
+  const std::shared_ptr<Lease> leased = lease(prompt, tenant);
+  StoredPrefix found{.rows = leased->end(), .restorable = leased->end()};
+  for (const LeasedStep& step : leased->steps()) {
+    std::size_t& tokens = step.tier == Tier::kRam ? found.ram : step.tier == Tier::kDisk ? found.disk : found.shared;
+    tokens += step.range.size();
   }
+  if (!parts_->options.shape.needs_points()) return found;
+  const std::vector<policy::Restorable> runs = leased->restorable();
+  found.restorable = runs.empty() ? Position{} : std::min(runs.back().last, found.rows);
+  return found;
 }
 
 void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
@@ -119,6 +121,29 @@ std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
   if (distrusted()) return std::nullopt;
   CacheLock lock(parts_->mutex);
   return cache::random_path(parts_->table, parts_->ram, random);
+}
+
+// ---- the shared tier ----
+
+bool Cache::can_seek() const { return parts_->seeking != nullptr && parts_->seeking->possible() && !distrusted(); }
+
+void Cache::seek(SeekOrder order, std::function<void(SeekResult)> done) {
+  parts_->seeking->seek(std::move(order), std::move(done));
+}
+
+bool Cache::publishes() const { return parts_->publishing != nullptr; }
+
+ByteCount Cache::unpublished() const {
+  return parts_->shared_tier == nullptr ? ByteCount{} : parts_->shared.store->queued();
+}
+
+std::optional<share::ShareCounters> Cache::share_counters() const {
+  if (parts_->shared_tier == nullptr) return std::nullopt;
+  return parts_->shared.store->counters();
+}
+
+void Cache::note_prefill_rate(double tokens_per_s) {
+  if (parts_->shared_tier != nullptr) parts_->shared_tier->note_prefill_rate(tokens_per_s);
 }
 
 // ---- tracks ----

@@ -40,6 +40,7 @@
 #include "base/types.h"
 #include "cache/cache_options.h"
 #include "cache/lease.h"
+#include "cache/shared_access.h"
 #include "cache/tier.h"
 #include "index/text_match.h"
 #include "os/clock.h"
@@ -54,7 +55,7 @@ class Cache {
   // `disk` may be null: no disk tier. The executors must outlive the cache; `writer` runs puts and removes, `reader`
   // runs gets. Indexes the segments that `disk` recovered. `further`: tiers below the disk, the fastest first.
   Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::Clock& clock, os::Executor& writer,
-        os::Executor& reader, std::vector<FurtherTier> further = {});
+        os::Executor& reader, std::vector<FurtherTier> further = {}, SharedSetup shared = {});
   ~Cache();
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
@@ -67,6 +68,8 @@ class Cache {
   index::TextMatch match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant = kNoTenant) const;
   // Returns the longest path of `prompt` whose rows some tier has, pinned, with its leaves. Never null; may be empty.
   std::shared_ptr<Lease> lease(TokenSpan prompt, const Tenant& tenant = kNoTenant);
+  // Returns what lease() would find, and holds nothing. Changes nothing. Cost: as lease().
+  StoredPrefix stored(TokenSpan prompt, const Tenant& tenant = kNoTenant);
   // Counts the leased path as used now (the time of use decides what is kept), and those of its leaves that
   // make `restored` restorable; without it, the last restorable position.
   void note_use(const Lease& lease, std::optional<Position> restored = std::nullopt);
@@ -81,6 +84,21 @@ class Cache {
 
   // The model's memory refused a step or point of a lease as malformed.
   void report_damaged(SegmentId segment);
+
+  // Returns true if the shared tier may know more of prompts than this cache.
+  bool can_seek() const;
+  // Looks a prompt up in the shared tier: afterwards lease() gives found state like any other. Never waits; calls
+  // `done` from another thread, in any case, and soon. Precondition: can_seek() returned true once.
+  void seek(SeekOrder order, std::function<void(SeekResult)> done);
+  // Returns true if state is published in a shared tier: segments then end where other servers can guess it.
+  bool publishes() const;
+  // Bytes that wait to be published. They are dropped when the cache ends.
+  ByteCount unpublished() const;
+  // Nullopt without a shared tier.
+  std::optional<share::ShareCounters> share_counters() const;
+  // How fast prompts are prefilled now, by which publishing and reading from the shared tier are judged. Until it is
+  // known, all is worth its time.
+  void note_prefill_rate(double tokens_per_s);
 
   // Returns where the prompt leaves the known text, even if no tier has it any more; at most `count` tokens follow.
   // Does not count as a use. Cost: O(prompt), and the children of the segment where the path ends.

@@ -33,6 +33,8 @@ struct CacheOptions {
   ByteCount write_queue = {};
   // Most segments that are remembered per reason for waiting in RAM; the rest is written with what continues it.
   std::size_t most_waiting = 1 << 16;
+  // Most segments and leaves that are remembered as lying in the shared tier.
+  std::size_t most_shared = 1 << 16;
   // State that no request used for this long leaves all tiers; 0: only for lack of room.
   std::int64_t time_to_live_ns = 0;
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
@@ -68,6 +70,9 @@ struct LoadResult {
   Status status;         // of the first step that failed; those before it have their payload
   ByteCount bytes_read;  // from disk
   double read_ms = 0;
+  ByteCount shared_bytes = {};  // from tiers below it, in so many reads
+  std::size_t shared_reads = 0;
+  double shared_ms = 0;
 };
 
 // Where a prompt leaves the known text, and what follows there on the known path that was used last.

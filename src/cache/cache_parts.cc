@@ -10,13 +10,15 @@ namespace {
 
 // The tiers below RAM: one line each.
 std::vector<LowerTier> list_tiers(DiskTier* disk, const std::vector<FurtherTier>& further, os::Executor& writer,
-                                  os::Executor& reader) {
+                                  os::Executor& reader, SharedTier* shared, const SharedSetup& setup) {
   std::vector<LowerTier> tiers;
   if (disk != nullptr) tiers.push_back({kDiskTier, disk, &writer, &reader});
-  KVKEEP_ASSERT(kFirstFurtherTier.value() + further.size() <= kMostTiers, "more tiers than an entry can tell of");
+  KVKEEP_ASSERT(kFirstFurtherTier.value() + further.size() <= kSharedTier.value(),
+                "more tiers than an entry can tell of");
   std::uint8_t next = kFirstFurtherTier.value();
   for (const FurtherTier& tier : further)
     tiers.push_back({TierId{next++}, tier.port.get(), &tier.writer, &tier.reader});
+  if (shared != nullptr) tiers.push_back({kSharedTier, shared, setup.worker, setup.reader});
   return tiers;
 }
 
@@ -25,7 +27,8 @@ std::vector<LowerTier> list_tiers(DiskTier* disk, const std::vector<FurtherTier>
 // ---- opening and closing ----
 
 Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store, os::Clock& given_clock,
-                    os::Executor& given_writer, os::Executor& given_reader, std::vector<FurtherTier> given_further)
+                    os::Executor& given_writer, os::Executor& given_reader, std::vector<FurtherTier> given_further,
+                    SharedSetup given_shared)
     : options(given),
       clock(given_clock),
       writer(given_writer),
@@ -38,7 +41,9 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
                ? nullptr
                : std::make_unique<DiskTier>(std::move(store), mutex, table, clock, writer, options.save_index_after)),
       further(std::move(given_further)),
-      lower(list_tiers(disk.get(), further, writer, reader)),
+      shared(std::move(given_shared)),
+      shared_tier(shared.store == nullptr ? nullptr : std::make_unique<SharedTier>(*shared.store, clock)),
+      lower(list_tiers(disk.get(), further, writer, reader, shared_tier.get(), shared)),
       forgetting(mutex, table, ram, lower),
       ram_evictor(mutex, table, forgetting, ram, kRamTier, lower, clock),
       ram_room(options, mutex, ram, ram_evictor, disk != nullptr),
@@ -48,11 +53,21 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       disk_room(disk == nullptr ? nullptr : std::make_unique<DiskRoom>(options, mutex, table, *disk, *disk_evictor)),
       copies(mutex, table, ram, forgetting, lower, clock),
       chains(mutex, table, ram, ram_room, forgetting, disk != nullptr),
-      fetcher(mutex, table, ram, ram_room, forgetting, chains, lower, clock),
+      fetcher(mutex, table, ram, ram_room, forgetting, chains, lower, clock,
+              [this](SegmentId arrived) REQUIRES(kCacheLock) { write_back.offer(arrived); }),
+      published(table),
       disk_writer(disk == nullptr ? nullptr
                                   : std::make_unique<DiskWriter>(options, mutex, table, ram, forgetting, *disk_room,
                                                                  distrust, clock)),
-      write_back(options, mutex, table, ram, ram_room, fetcher, copies, disk_writer.get(), writer),
+      publishing(shared_tier == nullptr || !shared.publishes
+                     ? nullptr
+                     : std::make_unique<Publishing>(mutex, table, ram, fetcher, published, *shared.store, *shared_tier,
+                                                    distrust)),
+      write_back(options, mutex, table, ram, ram_room, fetcher, copies, publishing.get(), disk_writer.get(), writer),
+      seeking(shared_tier == nullptr
+                  ? nullptr
+                  : std::make_unique<Seeking>(mutex, table, ram, forgetting, write_back, published, *shared.store,
+                                              *shared_tier, clock, *shared.searcher, options.most_shared)),
       peer(disk == nullptr
                ? nullptr
                : std::make_unique<Peer>(mutex, table, ram, forgetting, chains, *disk_room, write_back, clock, writer)),
@@ -65,12 +80,47 @@ void Cache::Parts::finish() {
   const auto drain = [this] {
     reader.drain();
     for (const FurtherTier& tier : further) tier.reader.drain();
+    if (shared_tier != nullptr) {
+      shared.searcher->drain();
+      shared.reader->drain();
+    }
     writer.drain();
     copies.drain();
+    if (shared_tier == nullptr) return;
+    if (shared.store->queued() > ByteCount{}) shared.store->distrust();  // drops it: a slow engine may take minutes
+    shared.worker->drain();
   };
   do drain();
   while (loader.busy());
   drain();
+}
+
+// ---- uses ----
+
+std::vector<SegmentId> Cache::Parts::use(const Lease& lease, std::optional<Position> restored) {
+  const std::vector<policy::Restorable> restorable = lease.restorable();
+  if (!restored && !restorable.empty()) restored = restorable.back().last;
+  const auto leaves = restored ? lease.cover(*restored) : std::nullopt;
+  CacheLock lock(mutex);
+  const std::int64_t now_ns = clock.wall_ns();
+  std::vector<SegmentId> used;
+  for (const LeasedStep& step : lease.steps()) {
+    table.use(step.segment, now_ns);
+    used.push_back(step.segment);
+  }
+  // The time of the last segment's file carries recency over a restart; its ancestors are at least as recent.
+  touch(lease.steps().back().segment);
+  write_back.note_use(lease.steps().back().segment);
+  if (!leaves) return used;
+  for (const Lease::Cover& part : *leaves) {
+    const SegmentId leaf = lease.points()[part.point].id;
+    table.use(leaf, now_ns);
+    write_back.keep_on_disk(leaf);
+    touch(leaf);
+    write_back.note_use(leaf);
+    used.push_back(leaf);
+  }
+  return used;
 }
 
 // ---- storing ----

@@ -15,7 +15,9 @@
 #include "cache/further_copies.h"
 #include "cache/loader.h"
 #include "cache/peer.h"
+#include "cache/publishing.h"
 #include "cache/room.h"
+#include "cache/seeking.h"
 #include "cache/segment_table.h"
 #include "cache/state_chains.h"
 #include "cache/tiers.h"
@@ -25,7 +27,7 @@ namespace kvkeep::cache {
 
 struct Cache::Parts {
   Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store, os::Clock& given_clock, os::Executor& given_writer,
-        os::Executor& given_reader, std::vector<FurtherTier> given_further);
+        os::Executor& given_reader, std::vector<FurtherTier> given_further, SharedSetup given_shared);
 
   bool accepts() const { return !distrust && (disk != nullptr || options.ram_budget > ByteCount{}); }
   // Gives a segment that was just added to the table its bytes, and offers it to the disk.
@@ -35,6 +37,8 @@ struct Cache::Parts {
   void touch(SegmentId segment) REQUIRES(kCacheLock) {
     if (disk != nullptr) disk->post_touch(segment);
   }
+  // Counts a use of what is leased, and returns it: see Cache::note_use.
+  std::vector<SegmentId> use(const Lease& lease, std::optional<Position> restored) EXCLUDES(kCacheLock);
   void expire_all();
   void share(store::Look look);
   void finish();
@@ -51,6 +55,8 @@ struct Cache::Parts {
   Distrust distrust;
   const std::unique_ptr<DiskTier> disk;  // null without a disk tier, as all that needs one
   const std::vector<FurtherTier> further;
+  const SharedSetup shared;
+  const std::unique_ptr<SharedTier> shared_tier;  // null without a shared tier, as publishing and seeking
   const std::vector<LowerTier> lower;
   Forgetting forgetting;
   Evictor ram_evictor;
@@ -60,8 +66,11 @@ struct Cache::Parts {
   FurtherCopies copies;
   StateChains chains;
   Fetcher fetcher;
+  Published published;
   const std::unique_ptr<DiskWriter> disk_writer;
+  const std::unique_ptr<Publishing> publishing;
   WriteBack write_back;
+  const std::unique_ptr<Seeking> seeking;
   const std::unique_ptr<Peer> peer;
   Loader loader;
   Expiry expiry;

@@ -12,6 +12,7 @@
 
 #include "cache/capture.h"
 #include "cache/shaky_tier_fixture.h"
+#include "share/frail_engine_fixture.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
@@ -135,10 +136,18 @@ class OneSequence final : public ModelMemory {
 class World {
  public:
   explicit World(ByteCount ram = mebibytes(1), ByteCount disk = mebibytes(64), std::uint64_t seed = 1)
-      : disk_budget(disk), own_files_(std::in_place, seed), files(*own_files_), ram_(ram) {}
+      : disk_budget(disk), own_files_(std::in_place, seed), files(*own_files_), clock(own_clock_), ram_(ram) {}
   // On a disk that the test breaks.
   World(sim::SimFileSystem& disk_files, ByteCount ram, ByteCount disk)
-      : disk_budget(disk), files(disk_files), ram_(ram) {}
+      : disk_budget(disk), files(disk_files), clock(own_clock_), ram_(ram) {}
+  // One of several servers that share an engine, and so its clock.
+  explicit World(share::FrailWorld& engine, ByteCount ram = mebibytes(1))
+      : disk_budget(mebibytes(64)),
+        own_files_(std::in_place, 1),
+        files(*own_files_),
+        clock(engine.clock),
+        shared_engine(&engine),
+        ram_(ram) {}
   ~World() { shut_down(); }
 
   // Returns false if the disk store refused to open.
@@ -162,16 +171,19 @@ class World {
                                                  .time_to_live_ns = time_to_live_ns,
                                                  .disk_points_share = disk_points_share,
                                                  .shape = model.shape},
-                                    std::move(*disk), clock, writer, reader, further_tiers());
+                                    std::move(*disk), clock, writer, reader, further_tiers(), shared_setup());
     if (before_settling) before_settling();
     cache->settle();
     writer.run_all();
     return true;
   }
   void open_without_disk() {
-    cache = std::make_unique<Cache>(
-        CacheOptions{.fingerprint = {}, .ram_budget = ram_, .time_to_live_ns = time_to_live_ns, .shape = model.shape},
-        nullptr, clock, writer, reader);
+    cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
+                                                 .ram_budget = ram_,
+                                                 .most_shared = most_shared,
+                                                 .time_to_live_ns = time_to_live_ns,
+                                                 .shape = model.shape},
+                                    nullptr, clock, writer, reader, std::vector<FurtherTier>{}, shared_setup());
   }
   void shut_down() {
     cache.reset();
@@ -183,6 +195,7 @@ class World {
     reader.forget_all();
     far_writer.forget_all();
     far_reader.forget_all();
+    for (sim::SimExecutor* executor : {&share_worker, &share_reader, &searcher}) executor->forget_all();
     shut_down();
   }
   // The process dies, its files stay, and another one begins.
@@ -324,24 +337,59 @@ class World {
 
  private:
   std::optional<sim::SimFileSystem> own_files_;
+  sim::SimClock own_clock_;
 
  public:
   sim::SimFileSystem& files;
-  sim::SimClock clock;
+  sim::SimClock& clock;
+  share::FrailWorld* shared_engine = nullptr;  // null: there is no shared tier
+  share::ShareMode share_mode = share::ShareMode::kBoth;
+  std::size_t most_shared = CacheOptions{}.most_shared;
   sim::SimExecutor writer;
   sim::SimExecutor reader;
   std::unique_ptr<ShakyTier> shaky;  // null: there is no third tier
   sim::SimExecutor far_writer;       // of the third tier
   sim::SimExecutor far_reader;
+  sim::SimExecutor share_worker;  // of the shared tier
+  sim::SimExecutor share_reader;
+  sim::SimExecutor searcher;
   std::function<void()> before_settling;  // of each start
   // For a load to be answered.
   std::function<void()> wait_for_reader = [this] {
-    while (reader.run_one() || far_reader.run_one()) {}
+    while (reader.run_one() || far_reader.run_one() || share_reader.run_one()) {}
   };
   store::DiskStore* store = nullptr;
   std::unique_ptr<Cache> cache;
 
+  // Everything that was captured is written and published.
+  void publish() {
+    writer.run_all();
+    share_worker.run_all();
+  }
+  SeekResult seek(const Tokens& prompt, const policy::PromptMarkers& markers = {}) {
+    std::optional<SeekResult> answer;
+    cache->seek({.prompt = prompt, .markers = markers, .tenant = tenant, .wanted = [] { return true; }},
+                [&](const SeekResult& result) { answer = result; });
+    searcher.run_all();
+    EXPECT_TRUE(answer.has_value()) << "a search without an answer";
+    return answer.value_or(SeekResult{});
+  }
+  share::ShareCounters share_counters() const { return cache->share_counters().value(); }
+
  private:
+  SharedSetup shared_setup() {
+    if (shared_engine == nullptr) return {};
+    auto shared = share::SharedStore::make(std::make_unique<share::FrailEngine>(*shared_engine),
+                                           {.fingerprint = {}, .device = {}, .key = "secret", .mode = share_mode},
+                                           clock, share_worker);
+    EXPECT_TRUE(shared.ok());
+    share_worker.run_all();
+    return {.store = std::move(*shared),
+            .worker = &share_worker,
+            .reader = &share_reader,
+            .searcher = &searcher,
+            .publishes = share_mode != share::ShareMode::kRead};
+  }
   std::vector<FurtherTier> further_tiers() {
     std::vector<FurtherTier> tiers;
     if (shaky != nullptr) tiers.push_back({std::make_unique<SameTier>(*shaky), far_writer, far_reader});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "policy/share.h"
 
 namespace kvkeep::cache {
 
@@ -13,19 +14,22 @@ namespace {
 constexpr std::uint64_t kMaxSegmentBytes = 64ull << 20;
 // One is written while the next is filled.
 constexpr std::size_t kPreparedBuffers = 2;
-// A segment ends here at the latest. Every chat begins with the opening of its template, and later conversations leave
-// the first one there; a segment that they leave in its middle stays whole as long as they do. So a conversation's own
-// rows should not lie in one segment with such an opening, nor those of a later conversation with a longer opening:
-// therefore at fixed positions, whatever is known already. Bare role markers are a few tokens, openings with a date or
-// a default system prompt 25 to 70: an opening of up to 32 keeps at most 31 tokens of others, one of up to 256 at most
-// 223. Each end costs a conversation one more file.
-constexpr std::uint32_t kHeadEnds[] = {32, 256};
-
+// Segments end at policy::kHeadEnds at the latest. Every chat begins with the opening of its template, and later
+// conversations leave the first one there; a segment that they leave in its middle stays whole as long as they do. So a
+// conversation's own rows should not lie in one segment with such an opening, nor those of a later conversation with a
+// longer opening: therefore at fixed positions, whatever is known already. Bare role markers are a few tokens, openings
+// with a date or a default system prompt 25 to 70: an opening of up to 32 keeps at most 31 tokens of others, one of up
+// to 256 at most 223. Each end costs a conversation one more file.
 std::size_t tokens_to_head_end(Position begin) {
-  for (const std::uint32_t end : kHeadEnds) {
+  for (const std::uint32_t end : policy::kHeadEnds) {
     if (begin.value() < end) return end - begin.value();
   }
   return std::numeric_limits<std::size_t>::max();
+}
+
+// With a shared tier no segment crosses the grid, so that other servers can guess where it ends.
+std::size_t tokens_to_grid_end(Position begin, std::size_t most_tokens) {
+  return policy::next_on_grid(begin, policy::share_grid(most_tokens)) - begin;
 }
 
 PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track, Keeping keeping) {
@@ -67,7 +71,7 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
 
 void prepare_staging(Cache& cache, const ModelMemory& memory) {
   // These buffers fill before the first of them is written.
-  for (std::uint32_t begin = 0; const std::uint32_t end : kHeadEnds) {
+  for (std::uint32_t begin = 0; const std::uint32_t end : policy::kHeadEnds) {
     cache.prepare_staging(1, memory.rows_bytes(end - std::exchange(begin, end)));
   }
   cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
@@ -78,7 +82,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
                       std::span<const TokenRange> sampled) {
   CaptureResult result;
   if (!memory.shape().cacheable || !cache.accepts()) return {0, false};
-  const std::size_t limit = segment_tokens_limit(memory);
+  const std::size_t most = segment_tokens_limit(memory);
   for (;;) {
     const Position before = track.position();
     const bool followed = cache.follow(track, tokens.subspan(before.value()));
@@ -87,6 +91,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     if (!followed) return {result.tokens, false};
     if (begin.value() == tokens.size()) return result;
     const index::RangeSide side = index::side_of(sampled, begin);
+    const std::size_t limit = cache.publishes() ? tokens_to_grid_end(begin, most) : most;
     const std::size_t count =
         std::min({limit, tokens.size() - begin.value(), side.until - begin, tokens_to_head_end(begin)});
     const format::Origin origin = side.inside ? format::Origin::kSampled : format::Origin::kPrompt;

@@ -229,7 +229,8 @@ TEST(Capture, WhereRowsAreAllNoPointIsNeeded) {
   EXPECT_TRUE(result.complete);
   EXPECT_EQ(result.bytes, ByteCount{0});
   const auto lease = world.cache->lease(tokens);
-  EXPECT_EQ(lease->restorable(), (std::vector<policy::Restorable>{{Position{1}, Position{64}, false, ByteCount{0}}}));
+  EXPECT_EQ(lease->restorable(),
+            (std::vector<policy::Restorable>{{Position{1}, Position{64}, Tier::kRam, ByteCount{0}}}));
   EXPECT_TRUE(lease->point_loaded(Position{17}));
   EXPECT_TRUE(lease->point_pieces(Position{17}).empty());
   EXPECT_FALSE(lease->point_loaded(Position{65}));

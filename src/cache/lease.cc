@@ -133,14 +133,14 @@ std::vector<policy::Restorable> Lease::restorable() const {
     const TokenRange run{std::exchange(first, last + 1), last};
     const auto covers = cover(last);
     if (!covers) continue;
-    policy::Restorable here{run.begin, run.end, false, ByteCount{}};
+    policy::Restorable here{run.begin, run.end, Tier::kRam, ByteCount{}};
     for (const Cover& part : *covers) {
-      here.bytes += points_[part.point].bytes;
-      here.on_disk =
-          here.on_disk || (points_[part.point].payload == nullptr && points_[part.point].tier == Tier::kDisk);
+      const LeasedPoint& point = points_[part.point];
+      here.bytes += point.bytes;
+      if (point.payload == nullptr) here.tier = std::max(here.tier, point.tier);
     }
     if (!found.empty() && found.back().last + 1 == here.first && found.back().bytes == here.bytes &&
-        found.back().on_disk == here.on_disk) {
+        found.back().tier == here.tier) {
       found.back().last = last;
     } else {
       found.push_back(here);

@@ -17,8 +17,8 @@
 
 namespace kvkeep::cache {
 
-// kDisk: it must be read, from the disk or a tier below it.
-enum class Tier { kRam, kDisk };
+// kShared: it must be read from a tier below the disk.
+using Tier = policy::CacheTier;
 
 // One segment of a leased path.
 struct LeasedStep {
@@ -27,7 +27,7 @@ struct LeasedStep {
   TokenRange stored;       // positions whose rows its payload holds
   Tier tier = Tier::kRam;  // where the rows were when leased
   ByteCount bytes;
-  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, unless tier is kRam
 };
 
 // A leaf of state that rows cannot give, on a leased path: a point, a whole state (range.begin == range.end), or window
@@ -39,7 +39,7 @@ struct LeasedPoint {
   TokenRange stored;  // positions whose window rows its payload holds: they may go on beyond `range`
   Tier tier = Tier::kRam;
   ByteCount bytes;
-  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk or it is built on another
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, unless tier is kRam and it is whole
 };
 
 // Takes back the segments that leases and tracks held. Thread safe.
@@ -65,8 +65,8 @@ class Lease {
   // Ascending by range.end, each held against eviction, only of the kind that the model restores.
   const std::vector<LeasedPoint>& points() const { return points_; }
   // Where a sequence can be restored with this lease, ascending: everything up to end() if the model needs only rows,
-  // else where points are, or where the window rows of the last window are. `bytes` counts the leaves that must be
-  // read, on_disk says whether any of them is only there. Cost: O(leaves).
+  // else where points are, or where the window rows of the last window are. `bytes` counts the leaves, and
+  // `tier` is the slowest that must be read. Cost: O(leaves).
   std::vector<policy::Restorable> restorable() const;
   // The end of the rows.
   Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }

@@ -51,7 +51,7 @@ struct Cost {
 };
 std::optional<Cost> told(const std::vector<policy::Restorable>& runs, Position at) {
   for (const policy::Restorable& run : runs) {
-    if (run.first <= at && at <= run.last) return Cost{run.on_disk, run.bytes.value()};
+    if (run.first <= at && at <= run.last) return Cost{run.tier == Tier::kDisk, run.bytes.value()};
   }
   return std::nullopt;
 }
@@ -65,7 +65,7 @@ void expect_in_order(const std::vector<policy::Restorable>& runs) {
     if (i == 0) continue;
     EXPECT_LT(runs[i - 1].last, runs[i].first);
     const bool goes_on = runs[i - 1].last + 1 == runs[i].first;
-    EXPECT_FALSE(goes_on && runs[i - 1].bytes == runs[i].bytes && runs[i - 1].on_disk == runs[i].on_disk);
+    EXPECT_FALSE(goes_on && runs[i - 1].bytes == runs[i].bytes && runs[i - 1].tier == runs[i].tier);
   }
 }
 

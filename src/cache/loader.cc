@@ -56,6 +56,17 @@ const LowerTier* Fetcher::tier_of(SegmentId segment) const {
   return nullptr;
 }
 
+namespace {
+
+void note_read(const LowerTier& tier, ByteCount bytes, double ms, LoadResult& result) {
+  const bool disk = tier.id == kDiskTier;
+  (disk ? result.bytes_read : result.shared_bytes) += bytes;
+  (disk ? result.read_ms : result.shared_ms) += ms;
+  result.shared_reads += disk ? 0 : 1;
+}
+
+}  // namespace
+
 // The bytes stay in RAM for the next request.
 Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
   StateChains::Link& link = fetch.chain[fetch.next];
@@ -66,13 +77,13 @@ Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
     return bytes.error();
   }
   link.stored = std::move(*bytes);
-  result.bytes_read += ByteCount{link.stored->size()};
-  result.read_ms += os::elapsed_ms(begin_ns, clock_.monotonic_ns());
-  admit(link.item.segment, link.stored);
+  note_read(tier, ByteCount{link.stored->size()}, os::elapsed_ms(begin_ns, clock_.monotonic_ns()), result);
+  admit(link.item.segment, tier, link.stored);
   return {};
 }
 
-// A device may refuse once and read the next time; after kRefusalsToGiveUp refusals the segment is lost there.
+// A device may refuse once and read the next time; after kRefusalsToGiveUp refusals the segment is lost there. The
+// shared tier is asked anew by the next request, if it is well then.
 void Fetcher::note_failure(Fetch& fetch, const LowerTier& tier, const Error& error) {
   constexpr std::uint8_t kRefusalsToGiveUp = 3;
   const SegmentId segment = fetch.chain[fetch.next].item.segment;
@@ -80,18 +91,20 @@ void Fetcher::note_failure(Fetch& fetch, const LowerTier& tier, const Error& err
   if (fetch.gone) return;
   {
     CacheLock lock(mutex_);
+    if (tier.id == kSharedTier) return forgetting_.forget_copy(segment, tier.id);
     if (error.kind == ErrorKind::kIo && table_.note_read_refused(segment) < kRefusalsToGiveUp) return;
     if (tier.port->promise() == Promise::kNone) return forgetting_.forget_copy(segment, tier.id);
   }
   forgetting_.report_damaged(segment);
 }
 
-void Fetcher::admit(SegmentId segment, const Bytes& bytes) {
+void Fetcher::admit(SegmentId segment, const LowerTier& tier, const Bytes& bytes) {
   {
     CacheLock lock(mutex_);
     const bool there = table_.entry(segment).in(kRamTier) != CopyState::kAbsent;
     if (table_.entry(segment).forgotten || there || ByteCount{bytes->size()} > ram_.budget()) return;
     ram_.hold(segment, bytes);
+    if (tier.id == kSharedTier && arrived_) arrived_(segment);
   }
   room_.trim();
 }

@@ -19,8 +19,10 @@ namespace kvkeep::cache {
 class Fetcher {
  public:
   using Bytes = TierPort::Bytes;
+  // Called, with the cache's lock, for a segment or leaf that came from the shared tier and is in RAM now.
+  using Arrived = std::function<void(SegmentId)>;
   Fetcher(CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room, Forgetting& forgetting,
-          StateChains& chains, std::vector<LowerTier> lower, os::Clock& clock)
+          StateChains& chains, std::vector<LowerTier> lower, os::Clock& clock, Arrived arrived = {})
       : mutex_(mutex),
         table_(table),
         ram_(ram),
@@ -28,7 +30,8 @@ class Fetcher {
         forgetting_(forgetting),
         chains_(chains),
         lower_(std::move(lower)),
-        clock_(clock) {}
+        clock_(clock),
+        arrived_(std::move(arrived)) {}
 
   // One fetch under way.
   struct Fetch {
@@ -51,7 +54,7 @@ class Fetcher {
   const LowerTier* tier_of(SegmentId segment) const EXCLUDES(kCacheLock);
   Status read(Fetch& fetch, const LowerTier& tier, LoadResult& result);
   void note_failure(Fetch& fetch, const LowerTier& tier, const Error& error);
-  void admit(SegmentId segment, const Bytes& bytes) EXCLUDES(kCacheLock);
+  void admit(SegmentId segment, const LowerTier& tier, const Bytes& bytes) EXCLUDES(kCacheLock);
 
   CacheMutex& mutex_;
   SegmentTable& table_;
@@ -61,6 +64,7 @@ class Fetcher {
   StateChains& chains_;
   const std::vector<LowerTier> lower_;
   os::Clock& clock_;
+  const Arrived arrived_;
 };
 
 // Fills leases.

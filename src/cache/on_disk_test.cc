@@ -45,7 +45,7 @@ struct OnDisk : PartsTable {
   Fetcher fetcher{mutex, table, ram, ram_room, forgetting, chains, with_disk(), clock};
   Distrust distrust{&disk.store(), writer};
   DiskWriter disk_writer{options, mutex, table, ram, forgetting, disk_room, distrust, clock};
-  WriteBack write_back{options, mutex, table, ram, ram_room, fetcher, copies, &disk_writer, writer};
+  WriteBack write_back{options, mutex, table, ram, ram_room, fetcher, copies, nullptr, &disk_writer, writer};
   Peer peer{mutex, table, ram, forgetting, chains, disk_room, write_back, clock, writer};
 };
 

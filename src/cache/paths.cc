@@ -8,6 +8,15 @@ namespace kvkeep::cache {
 
 // ---- leases ----
 
+namespace {
+
+Tier tier_of(const Entry& known, bool in_ram) {
+  if (in_ram) return Tier::kRam;
+  return known.on_disk() ? Tier::kDisk : Tier::kShared;
+}
+
+}  // namespace
+
 std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, TokenSpan prompt,
                                  const Tenant& tenant) {
   static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();
@@ -16,7 +25,7 @@ std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, 
     const Entry& known = table.entry(step.segment);
     if (!known.available()) break;
     const auto payload = known.part.size_bytes == 0 ? kNoBytes : ram.find(step.segment);
-    const Tier tier = payload != nullptr ? Tier::kRam : Tier::kDisk;
+    const Tier tier = tier_of(known, payload != nullptr);
     const TokenRange stored{known.stored_begin, table.info(step.segment).range.end};
     steps.push_back({step.segment, step.range, stored, tier, ByteCount{known.part.size_bytes}, payload});
   }
@@ -38,7 +47,7 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
           kind == format::PartKind::kWindowRows ? stored.begin < step.range.end : stored.end <= step.range.end;
       if (!shared) continue;
       const TokenRange range{stored.begin, std::min(stored.end, step.range.end)};
-      const Tier tier = chains.in_ram(leaf) ? Tier::kRam : Tier::kDisk;
+      const Tier tier = tier_of(known, chains.in_ram(leaf));
       const bool built = known.base != kRootSegment;
       const ByteCount bytes{built ? known.part.state_bytes : known.part.size_bytes};
       points.push_back({leaf, kind, range, stored, tier, bytes, built ? ram.decoded(leaf) : ram.find(leaf)});
@@ -94,7 +103,10 @@ std::optional<StoredPath> random_path(const SegmentTable& table, const RamTier& 
   std::vector<SegmentId> to_read;
   std::vector<SegmentId> in_ram;
   for (SegmentId segment{1}; segment < table.end(); segment = SegmentId{segment.value() + 1}) {
-    if (!table.entry(segment).available()) continue;
+    const Entry& known = table.entry(segment);
+    // The state of other servers, which only the shared tier has, is theirs to audit.
+    const bool own = known.in_ram() || known.on_disk() || known.in(kFirstFurtherTier) == CopyState::kHere;
+    if (!known.available() || !own) continue;
     const bool read = ram.find(segment) == nullptr && ram.decoded(segment) == nullptr;
     (read ? to_read : in_ram).push_back(segment);
   }

@@ -26,6 +26,7 @@ class TierId : public Strong<struct TierIdTag, std::uint8_t> {
 inline constexpr TierId kRamTier{0};
 inline constexpr TierId kDiskTier{1};
 inline constexpr TierId kFirstFurtherTier{2};
+inline constexpr TierId kSharedTier{3};  // see SharedTier (tiers.h)
 inline constexpr std::size_t kMostTiers = 4;
 
 // How long a tier keeps what it took, unless it is asked to drop it.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "policy/share.h"
 
 namespace kvkeep::cache {
 
@@ -135,6 +136,29 @@ void DiskTier::note_unsaved() {
   }
   store_->save_index();
 }
+
+// ---- the shared tier ----
+
+namespace {
+
+// A point saves prefilling all that lies before it.
+std::size_t saved_tokens(const format::SegmentName& name) {
+  return name.kind == format::PartKind::kRows ? name.end - name.begin : name.end.value();
+}
+
+}  // namespace
+
+Status SharedTier::put(const TierItem& /*item*/, const Bytes& /*bytes*/) {
+  return no_space("the shared tier takes only what is published");
+}
+
+Result<TierPort::Bytes> SharedTier::get(const TierItem& item) {
+  const policy::Rates rates{.prefill_tokens_per_s = prefill_tokens_per_s_};
+  const double patience_ms = policy::read_patience_ms(saved_tokens(item.header.name), rates);
+  return store_.get(item.header, clock_.monotonic_ns() + static_cast<std::int64_t>(patience_ms * 1e6));
+}
+
+Status SharedTier::drop(const TierItem& /*item*/) { return {}; }
 
 // ---- distrust ----
 

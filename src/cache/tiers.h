@@ -1,7 +1,7 @@
 #pragma once
 
-// The tiers that ship, as two implementations of the port (tier.h): RAM, and a disk tier on a DiskStore; and Distrust,
-// which ends the use of the latter if its state was found to be wrong.
+// The tiers that ship, as implementations of the port (tier.h): RAM, a disk tier on a DiskStore, and the shared tier on
+// a SharedStore; and Distrust, which ends the use of them if stored state was found to be wrong.
 
 #include <atomic>
 #include <memory>
@@ -12,6 +12,7 @@
 #include "cache/segment_table.h"
 #include "cache/tier.h"
 #include "os/clock.h"
+#include "share/shared_store.h"
 #include "store/disk_store.h"
 
 namespace kvkeep::cache {
@@ -96,6 +97,34 @@ class DiskTier final : public TierPort {
   os::Executor& writer_;
   const std::size_t save_index_after_;
   std::size_t unsaved_ GUARDED_BY(kCacheLock);
+};
+
+// The shared tier as the cache reads it: copies that other servers, or this one, published. It keeps what it likes, and
+// is shared with others, so nothing is put or dropped there by way of the port: see publishing.h.
+class SharedTier final : public TierPort {
+ public:
+  SharedTier(share::SharedStore& store, os::Clock& clock) : store_(store), clock_(clock) {}
+
+  std::string_view name() const override { return "shared"; }
+  Promise promise() const override { return Promise::kNone; }
+  // Its room is the engine's business.
+  ByteCount used() const override { return {}; }
+  ByteCount budget() const override { return {}; }
+  // Always refuses.
+  Status put(const TierItem& item, const Bytes& bytes) override;
+  // Fails with kIo if prefilling would be faster by now.
+  Result<Bytes> get(const TierItem& item) override;
+  // Leaves it there.
+  Status drop(const TierItem& item) override;
+
+  // How fast this server prefills decides how long a read may take.
+  void note_prefill_rate(double tokens_per_s) { prefill_tokens_per_s_ = tokens_per_s; }
+  double prefill_tokens_per_s() const { return prefill_tokens_per_s_; }
+
+ private:
+  share::SharedStore& store_;
+  os::Clock& clock_;
+  std::atomic<double> prefill_tokens_per_s_ = 0;
 };
 
 // An audit found stored state wrong (docs/audit.md): nothing of it is used any more, and nothing is stored. A note on

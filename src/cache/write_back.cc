@@ -16,7 +16,8 @@ constexpr std::size_t kOfferedAtOnce = 64;
 }  // namespace
 
 WriteBack::WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
-                     Fetcher& fetcher, FurtherCopies& further, DiskWriter* disk, os::Executor& writer)
+                     Fetcher& fetcher, FurtherCopies& further, Publishing* publishing, DiskWriter* disk,
+                     os::Executor& writer)
     : options_(options),
       mutex_(mutex),
       table_(table),
@@ -24,6 +25,7 @@ WriteBack::WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTabl
       room_(room),
       fetcher_(fetcher),
       further_(further),
+      publishing_(publishing),
       disk_(disk),
       writer_(writer),
       backlog_(table, options.most_waiting) {}
@@ -145,9 +147,15 @@ void WriteBack::write(SegmentId segment) {
       backlog_.wait(segment, outcome.waits);
     }
   }
-  further_.offer(segment);  // as long as RAM has it
+  hand_on(segment);
   settle(segment);
   room_.trim();
+}
+
+// As long as RAM has it.
+void WriteBack::hand_on(SegmentId segment) {
+  further_.offer(segment);
+  if (publishing_ != nullptr) publishing_->offer(segment);
 }
 
 // ---- settling ----

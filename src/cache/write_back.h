@@ -12,15 +12,16 @@
 #include "cache/disk_writer.h"
 #include "cache/further_copies.h"
 #include "cache/loader.h"
+#include "cache/publishing.h"
 #include "cache/room.h"
 
 namespace kvkeep::cache {
 
 class WriteBack {
  public:
-  // `disk` is null if there is no disk tier.
+  // `disk` is null if there is no disk tier, `publishing` if nothing is published.
   WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
-            Fetcher& fetcher, FurtherCopies& further, DiskWriter* disk, os::Executor& writer);
+            Fetcher& fetcher, FurtherCopies& further, Publishing* publishing, DiskWriter* disk, os::Executor& writer);
 
   // ---- offers ----
   // A segment that is new in RAM enters the writer's queue, or waits until that is shorter.
@@ -55,6 +56,7 @@ class WriteBack {
   bool is_limited() const { return disk_ != nullptr && disk_->allowance().limited(); }
   bool disk_is_stopped() const REQUIRES(kCacheLock) { return disk_ != nullptr && disk_->stopped(); }
   void settle(SegmentId segment) EXCLUDES(kCacheLock);
+  void hand_on(SegmentId segment) EXCLUDES(kCacheLock);
 
   const CacheOptions& options_;
   CacheMutex& mutex_;
@@ -63,6 +65,7 @@ class WriteBack {
   RamRoom& room_;
   Fetcher& fetcher_;
   FurtherCopies& further_;
+  Publishing* const publishing_;
   DiskWriter* const disk_;
   os::Executor& writer_;
   std::atomic<bool> closing_ = false;

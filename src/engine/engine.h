@@ -54,8 +54,9 @@ struct LoraAdapter {
 struct Description {
   std::string model_name;  // general.name or the file's stem
   std::string model_path;
-  std::string summary;  // e.g. "llama 26M Q8_0"
-  std::string devices;  // those that compute, for people: "the CPU with 2 threads"
+  std::string summary;        // e.g. "llama 26M Q8_0"
+  std::string devices;        // those that compute, for people: "the CPU with 2 threads"
+  std::string compute_kinds;  // of these devices: rows of other kinds can differ in their last bits
   bool uses_gpu = false;
   MemoryClass memory_class = MemoryClass::kUncached;
   std::string memory_class_reason;   // one line: why this class was chosen

@@ -28,7 +28,7 @@ std::vector<Restorable> runs_of(std::uint32_t places) {
     if (!runs.empty() && runs.back().last + 1 == Position{at}) {
       runs.back().last = Position{at};
     } else {
-      runs.push_back({Position{at}, Position{at}, true, {}});
+      runs.push_back({Position{at}, Position{at}, CacheTier::kDisk, {}});
     }
   }
   return runs;
@@ -71,7 +71,7 @@ TEST(AuditPiece, IsThereWhereTheLimitsAllowOne) {
 }
 
 TEST(AuditPiece, EndsAnywhereInTheLastSegment) {
-  const std::vector<Restorable> rows{{Position{1}, Position{2000}, true, {}}};
+  const std::vector<Restorable> rows{{Position{1}, Position{2000}, CacheTier::kDisk, {}}};
   std::vector<bool> ends(2001);
   for (std::uint64_t random = 0; random < 500; ++random) {
     const auto piece = choose_piece(rows, Position{1500}, random, {});

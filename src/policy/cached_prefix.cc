@@ -1,6 +1,7 @@
 #include "policy/cached_prefix.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 namespace kvkeep::policy {
@@ -56,19 +57,19 @@ class Prefixes {
 
   // Returns true if the way copies rows from a sequence that RAM has, too.
   bool copies_from_ram_too(const CachedPrefix& way) const {
-    return view_.forks_copy && way.source != nullptr && disturbance(way) > 0 && in_ram_until({}) >= way.from_memory;
+    return view_.forks_copy && way.source != nullptr && disturbance(way) > 0 && rows_until({}, CacheTier::kRam) >= way.from_memory;
   }
 
   Position cached_until() const {
     return view_.cached.empty() ? Position{} : std::min(view_.cached.back().range.end, limit_);
   }
 
-  // How far the rows go without reading a disk, if the first `from` are there.
-  Position in_ram_until(Position from) const {
+  // How far the rows go without reading a slower tier than `slowest`, if the first `from` are there.
+  Position rows_until(Position from, CacheTier slowest) const {
     Position end = from;
     for (const CachedStep& step : view_.cached) {
       if (step.range.end <= from) continue;
-      if (step.on_disk) break;
+      if (step.tier > slowest) break;
       end = std::min(step.range.end, cached_);
     }
     return std::max(end, from);
@@ -81,16 +82,16 @@ class Prefixes {
       ways_.push_back({source, shared, shared});
       if (!copies_from_ram_too(ways_.back())) in_memory_ = std::max(in_memory_, shared);
     }
-    const Position rows = std::max(cached_, shared);
-    const Position rows_in_ram = in_ram_until(shared);
-    if (!view_.needs_points) {
-      if (rows > shared) ways_.push_back({source, shared, rows});
-      if (rows_in_ram > shared && rows_in_ram < rows) ways_.push_back({source, shared, rows_in_ram});
-      return;
-    }
-    for (const Restorable& run : view_.restorable) {
-      add_point(run, source, shared, rows);
-      if (rows_in_ram < std::min(rows, run.last)) add_point(run, source, shared, rows_in_ram);
+    std::optional<Position> beyond;  // where the rows end that slower tiers give
+    for (const CacheTier slowest : {CacheTier::kShared, CacheTier::kDisk, CacheTier::kRam}) {
+      const Position rows = rows_until(shared, slowest);
+      if (beyond && rows == *beyond) continue;
+      if (!view_.needs_points && rows > shared) ways_.push_back({source, shared, rows});
+      for (const Restorable& run : view_.restorable) {
+        const bool new_way = !beyond || rows < run.last;
+        if (view_.needs_points && new_way) add_point(run, source, shared, rows);
+      }
+      beyond = rows;
     }
   }
 
@@ -110,14 +111,14 @@ class Prefixes {
       const Position end = std::min(step.range.end, way.to);
       if (begin >= end) continue;
       cost.ram_bytes += ByteCount{step.bytes.value() * (end - begin) / step.range.size()};
-      if (step.on_disk) cost.disk_bytes += step.bytes;
+      cost.add_read(step.tier, step.bytes);
     }
     if (!way.point) return cost;
     const auto run = std::ranges::find_if(view_.restorable, [&](const Restorable& candidate) {
       return candidate.first <= way.to && way.to <= candidate.last;
     });
     cost.ram_bytes += run->bytes;
-    if (run->on_disk) cost.disk_bytes += run->bytes;
+    cost.add_read(run->tier, run->bytes);
     return cost;
   }
 
@@ -152,8 +153,8 @@ class Explanation {
   std::vector<Candidate> make() {
     for (const Resident& resident : view_.residents) add_resident(resident);
     for (auto begin = view_.cached.begin(); begin != view_.cached.end();) {
-      const auto end = std::find_if(begin, view_.cached.end(),
-                                    [&](const CachedStep& step) { return step.on_disk != begin->on_disk; });
+      const auto end =
+          std::find_if(begin, view_.cached.end(), [&](const CachedStep& step) { return step.tier != begin->tier; });
       add_rows({begin, end});
       begin = end;
     }
@@ -186,9 +187,8 @@ class Explanation {
   }
 
   void add_rows(std::span<const CachedStep> steps) {
-    const bool first_on_disk = steps.front().on_disk;
     Candidate candidate{
-        .kind = Kind::kRows, .run = {steps.front().range.begin, steps.back().range.end}, .on_disk = first_on_disk};
+        .kind = Kind::kRows, .run = {steps.front().range.begin, steps.back().range.end}, .tier = steps.front().tier};
     for (const CachedStep& step : steps) candidate.bytes += step.bytes;
     const Position end = std::min(candidate.run.end, limit_);
     const Position used_end = std::min(end, chosen_.to);
@@ -214,8 +214,7 @@ class Explanation {
   }
 
   void add_restorable(const Restorable& run) {
-    Candidate candidate{
-        .kind = Kind::kRestorable, .run = {run.first, run.last}, .on_disk = run.on_disk, .bytes = run.bytes};
+    Candidate candidate{.kind = Kind::kRestorable, .run = {run.first, run.last}, .tier = run.tier, .bytes = run.bytes};
     const CachedPrefix* way = way_to(run);
     if (way != nullptr) candidate.reach = way->to;
     if (way == nullptr) {

@@ -57,7 +57,7 @@ struct Candidate {
   SeqId seq = {};       // kResident
   TokenRange run = {};  // tokens of the prompt it covers; of kRestorable: its first and its last position
   Position reach = {};  // the restorable position that it gives; 0: none
-  bool on_disk = false;
+  CacheTier tier = CacheTier::kRam;
   ByteCount bytes = {};
 };
 std::string_view to_string(Candidate::Verdict verdict);

@@ -67,7 +67,7 @@ TEST(CachedPrefix, AResidentWhoseWindowIsThereIsCompleteAnywhereInIt) {
 }
 
 TEST(CachedPrefix, AWindowRestoresAnyPositionOfItsRun) {
-  EXPECT_EQ(planned(view_of({}, {step(0, 64)}, {{at(50), at(80), false, ByteCount{1000}}})),
+  EXPECT_EQ(planned(view_of({}, {step(0, 64)}, {{at(50), at(80), CacheTier::kRam, ByteCount{1000}}})),
             "fresh, memory 0, cache 64, point");
 }
 
@@ -77,7 +77,7 @@ TEST(CachedPrefix, AShorterCompleteResidentWinsOverALongerIncompleteOne) {
 }
 
 TEST(CachedPrefix, APointThatLoadsTooSlowlyIsLeftAside) {
-  PlanView view = view_of({resident(0, 20, 20)}, {step(0, 90)}, {point(40), point(80, true)});
+  PlanView view = view_of({resident(0, 20, 20)}, {step(0, 90)}, {point(40), point(80, kDisk)});
   view.restore = RestoreMode::kAuto;
   view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
   EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 40, point, too slow");
@@ -89,7 +89,7 @@ TEST(CachedPrefix, APointThatLoadsTooSlowlyIsLeftAside) {
 
 TEST(CachedPrefix, LoadingIsComparedWithPrefillingBeyondTheBestOfMemory) {
   PlanView view = view_of({resident(0, 50, 50), resident(1, 20, 20)}, {}, {point(60)});
-  view.cached = {{{at(0), at(60)}, false, {}}};  // rows of no bytes: the point is all there is to load
+  view.cached = {{{at(0), at(60)}, CacheTier::kRam, {}}};  // rows of no bytes: the point is all there is to load
   view.restore = RestoreMode::kAuto;
   view.rates = {.prefill_tokens_per_s = 10, .ram_restore_bytes_per_s = 500, .disk_read_bytes_per_s = 1e6};
   EXPECT_EQ(planned(view), "in place of 0, memory 50, cache 50, too slow") << "2 s for 10 tokens";
@@ -98,12 +98,33 @@ TEST(CachedPrefix, LoadingIsComparedWithPrefillingBeyondTheBestOfMemory) {
 }
 
 TEST(CachedPrefix, WhereOnlyPartOfTheRowsIsInRamThePointBeforeItsEndIsTaken) {
-  PlanView view = view_of({}, {step(0, 50), step(50, 90, true)}, {point(40), point(80)});
+  PlanView view = view_of({}, {step(0, 50), step(50, 90, kDisk)}, {point(40), point(80)});
   view.restore = RestoreMode::kAuto;
   view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 40, point, too slow");
-  view.restorable = {{at(30), at(80), false, ByteCount{1000}}};
+  view.restorable = {{at(30), at(80), CacheTier::kRam, ByteCount{1000}}};
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 50, point, too slow");
+}
+
+TEST(CachedPrefix, EachSlowerTierIsLeftAsideByItself) {
+  PlanView view =
+      view_of({}, {step(0, 30), step(30, 60, kDisk), step(60, 90, kShared)}, {point(20), point(50), point(80)});
+  view.restore = RestoreMode::kAuto;
+  view.rates = {.prefill_tokens_per_s = 100,
+                .ram_restore_bytes_per_s = 1e6,
+                .disk_read_bytes_per_s = 1e6,
+                .shared_read_bytes_per_s = 1e6};
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 80, point");
+  view.rates.shared_read_bytes_per_s = 100;
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 50, point, too slow");
+  view.rates.disk_read_bytes_per_s = 100;
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 20, point, too slow");
+  view.restorable = {point(20), point(25, kShared), point(50), point(80)};
+  view.rates.shared_read_bytes_per_s = 1e6;
+  view.rates.shared_wait_s = 1;
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 20, point, too slow") << "the wait for a point";
+  view.needs_points = false;
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 30, too slow");
 }
 
 // ---- every small view ----
@@ -176,12 +197,12 @@ std::vector<Resident> all_residents(std::int32_t seq) {
 
 // Every set of points at 1..4, and runs.
 std::vector<std::vector<Restorable>> all_restorable() {
-  std::vector<std::vector<Restorable>> all{{{at(2), at(3), false, {}}},
-                                           {{at(1), at(1), true, {}}, {at(3), at(5), false, {}}}};
+  std::vector<std::vector<Restorable>> all{{{at(2), at(3), CacheTier::kRam, {}}},
+                                           {{at(1), at(1), kDisk, {}}, {at(3), at(5), CacheTier::kRam, {}}}};
   for (std::size_t set = 0; set < 16; ++set) {
     std::vector<Restorable> points;
     for (std::size_t bit = 0; bit < 4; ++bit) {
-      if ((set >> bit & 1U) != 0) points.push_back(point(bit + 1, bit == 1));
+      if ((set >> bit & 1U) != 0) points.push_back(point(bit + 1, bit == 1 ? kDisk : CacheTier::kRam));
     }
     all.push_back(points);
   }
@@ -199,7 +220,8 @@ std::vector<std::vector<Resident>> all_memories() {
 
 // Empty if the planner keeps to the twin in every small view.
 std::string explore(const Planner& plan) {
-  const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 3)}, {step(0, 1), step(1, 5, true)}};
+  const std::vector<std::vector<CachedStep>> caches{
+      {}, {step(0, 3)}, {step(0, 1), step(1, 5, kDisk)}, {step(0, 1), step(1, 3, kDisk), step(3, 5, kShared)}};
   const auto restorable = all_restorable();
   for (const auto& residents : all_memories()) {
     for (const auto& cached : caches) {
@@ -251,7 +273,8 @@ TEST(CachedPrefix, TheTwinCatchesMutants) {
 
 // With a point of no bytes everywhere, points are no obstacle: the plan is the one for only rows, at any rates.
 TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
-  const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 3)}, {step(0, 1), step(1, 5, true)}};
+  const std::vector<std::vector<CachedStep>> caches{
+      {}, {step(0, 3)}, {step(0, 1), step(1, 5, kDisk)}, {step(0, 1), step(1, 3, kDisk), step(3, 5, kShared)}};
   for (const auto& residents : all_memories()) {
     for (const auto& cached : caches) {
       for (const double disk_bytes_per_s : {0.0, 10.0, 1e9}) {
@@ -264,7 +287,7 @@ TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
         view.needs_points = false;
         const Plan rows_alone = make_plan(view);
         view.needs_points = true;
-        view.restorable = {{Position{}, at(9), false, {}}};
+        view.restorable = {{Position{}, at(9), CacheTier::kRam, {}}};
         Plan plan = make_plan(view);
         EXPECT_EQ(plan.point, plan.restored_to > plan.from_memory);
         plan.point = false;
@@ -278,7 +301,7 @@ TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
 TEST(CachedPrefix, NeverLessThanMemoryGivesInAnySmallView) {
   for (const auto& residents : all_memories()) {
     for (const auto& runs : all_restorable()) {
-      PlanView view = view_of(residents, {step(0, 2), step(2, 5, true)}, runs);
+      PlanView view = view_of(residents, {step(0, 2), step(2, 5, kDisk)}, runs);
       view.prompt_tokens = 5;
       const Position best = naive_best(view);
       view.restore = RestoreMode::kAuto;

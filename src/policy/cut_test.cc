@@ -347,7 +347,7 @@ TEST(PlanCuts, NothingIsCutBelowTheMinimum) {
 TEST(KnownPath, EndsWhereMemoryOrCacheDo) {
   PlanView view;
   EXPECT_EQ(known_path(view, false), KnownPath{});
-  view.cached = {{{at(0), at(40)}, false, {}}, {{at(40), at(60)}, true, {}}};
+  view.cached = {{{at(0), at(40)}, CacheTier::kRam, {}}, {{at(40), at(60)}, CacheTier::kDisk, {}}};
   EXPECT_EQ(known_path(view, false).end, at(60));
   view.residents.resize(2);
   view.residents[1].common = at(70);
@@ -356,7 +356,9 @@ TEST(KnownPath, EndsWhereMemoryOrCacheDo) {
 
 TEST(KnownPath, TellsPointsFromRunsOfWindows) {
   PlanView view;
-  view.restorable = {{at(10), at(10), false, {}}, {at(20), at(22), false, {}}, {at(23), at(24), true, {}}};
+  view.restorable = {{at(10), at(10), CacheTier::kRam, {}},
+                     {at(20), at(22), CacheTier::kRam, {}},
+                     {at(23), at(24), CacheTier::kDisk, {}}};
   const KnownPath points = known_path(view, false);
   EXPECT_EQ(points.points, positions({10, 20, 21, 22, 23, 24}));
   EXPECT_TRUE(points.runs.empty());

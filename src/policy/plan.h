@@ -40,7 +40,7 @@ struct Resident {
 // One step of the cached path, ascending from 0 without gap.
 struct CachedStep {
   TokenRange range;
-  bool on_disk = false;  // must be read first
+  CacheTier tier = CacheTier::kRam;  // in others it must be read first
   ByteCount bytes;
 };
 
@@ -49,7 +49,7 @@ struct CachedStep {
 struct Restorable {
   Position first;
   Position last;
-  bool on_disk = false;
+  CacheTier tier = CacheTier::kRam;
   ByteCount bytes;
   bool operator==(const Restorable&) const = default;
 };

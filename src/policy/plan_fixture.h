@@ -17,12 +17,15 @@ namespace kvkeep::policy {
 using Start = Plan::Start;
 using Planner = std::function<Plan(const PlanView&)>;
 
-inline CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
-  return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
+inline constexpr CacheTier kDisk = CacheTier::kDisk;
+inline constexpr CacheTier kShared = CacheTier::kShared;
+
+inline CachedStep step(std::size_t begin, std::size_t end, CacheTier tier = CacheTier::kRam) {
+  return {{at(begin), at(end)}, tier, ByteCount{(end - begin) * 100}};
 }
 
-inline Restorable point(std::size_t where, bool on_disk = false) {
-  return {at(where), at(where), on_disk, ByteCount{1000}};
+inline Restorable point(std::size_t where, CacheTier tier = CacheTier::kRam) {
+  return {at(where), at(where), tier, ByteCount{1000}};
 }
 
 // Room for all, and state that must be restored; without `restorable` rows are enough.

@@ -70,7 +70,7 @@ TEST(MakePlan, WhereForksCopyRowsComeFromRamInstead) {
   EXPECT_EQ(planned_copying(view_of(100, {idle(0, 60, 60)}, {step(0, 60)})), "in place of 0, memory 60, cache 60")
       << "nothing is copied";
   PlanView on_disk = view_of(100, {running(0, 300, 60)}, {step(0, 60)});
-  on_disk.cached.front().on_disk = true;
+  on_disk.cached.front().tier = CacheTier::kDisk;
   EXPECT_EQ(planned_copying(on_disk), "fork of 0, memory 60, cache 60") << "a copy in memory is faster than a disk";
 }
 
@@ -167,7 +167,7 @@ TEST(MakePlan, AReplyThatCannotHaveItsRoomStartsAllTheSame) {
 }
 
 TEST(MakePlan, SlowLoadingIsLeftAside) {
-  PlanView view = view_of(100, {idle(0, 20, 20)}, {step(0, 40), step(40, 90, true)});
+  PlanView view = view_of(100, {idle(0, 20, 20)}, {step(0, 40), step(40, 90, kDisk)});
   view.restore = RestoreMode::kAuto;
   view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
   EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 40, too slow");
@@ -275,7 +275,7 @@ std::vector<Resident> all_residents(std::int32_t seq, std::size_t longest) {
 
 // Calls visit for each view of up to two residents of up to four tokens; stops at the first broken invariant.
 std::string explore(const Planner& plan) {
-  const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 2)}, {step(0, 1), step(1, 5, true)}};
+  const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 2)}, {step(0, 1), step(1, 5, kDisk)}};
   std::vector<std::vector<Resident>> memories{{}};
   for (const Resident& one : all_residents(0, 4)) {
     memories.push_back({one});

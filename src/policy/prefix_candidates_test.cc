@@ -29,9 +29,10 @@ PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached
 // "memory 0..50 to 50: shorter; rows ..."
 std::string told(const PlanView& view) {
   static constexpr const char* kKinds[] = {"memory", "rows", "point"};
+  static constexpr const char* kTiers[] = {" ", " on disk ", " shared "};
   std::ostringstream text;
   for (const Candidate& one : candidates(view)) {
-    text << (text.tellp() > 0 ? "; " : "") << kKinds[static_cast<int>(one.kind)] << (one.on_disk ? " on disk " : " ")
+    text << (text.tellp() > 0 ? "; " : "") << kKinds[static_cast<int>(one.kind)] << kTiers[static_cast<int>(one.tier)]
          << one.run.begin.value() << ".." << one.run.end.value() << " to " << one.reach.value() << ": "
          << to_string(one.verdict);
   }
@@ -49,23 +50,23 @@ TEST(PrefixCandidates, ResidentsNextToEachOther) {
 }
 
 TEST(PrefixCandidates, RowsGoOnWhereMemoryEnds) {
-  EXPECT_EQ(told(view_of({resident(0, 40, 40)}, {step(0, 30), step(30, 60), step(60, 90, true)})),
+  EXPECT_EQ(told(view_of({resident(0, 40, 40)}, {step(0, 30), step(30, 60), step(60, 90, kDisk)})),
             "memory 0..40 to 90: taken; rows 0..60 to 60: taken; rows on disk 60..90 to 90: taken");
-  EXPECT_EQ(told(view_of({resident(0, 95, 95)}, {step(0, 60), step(60, 90, true)})),
+  EXPECT_EQ(told(view_of({resident(0, 95, 95)}, {step(0, 60), step(60, 90, kDisk)})),
             "memory 0..95 to 95: taken; rows 0..60 to 60: in-memory; rows on disk 60..90 to 90: in-memory");
   EXPECT_EQ(told(view_of({resident(0, 60, 60)}, {step(0, 60)})),
             "memory 0..60 to 60: taken; rows 0..60 to 60: in-memory");
 }
 
 TEST(PrefixCandidates, ASlowDiskIsLeftAside) {
-  PlanView view = view_of({}, {step(0, 60), step(60, 90, true)});
+  PlanView view = view_of({}, {step(0, 60), step(60, 90, kDisk)});
   view.restore = RestoreMode::kAuto;
   view.rates = slow_disk();
   EXPECT_EQ(told(view), "rows 0..60 to 60: taken; rows on disk 60..90 to 90: too-slow");
 }
 
 TEST(PrefixCandidates, ThePromptsLastTokenIsDecodedWhateverIsKnownOfIt) {
-  EXPECT_EQ(told(view_of({}, {step(0, 100, true), step(100, 101)})),
+  EXPECT_EQ(told(view_of({}, {step(0, 100, kDisk), step(100, 101)})),
             "rows on disk 0..100 to 100: taken; rows 100..101 to 100: last-token");
   EXPECT_EQ(told(view_of({}, {step(0, 101)}, {{point(100), point(101)}})),
             "rows 0..101 to 100: taken; point 100..100 to 100: taken; point 101..101 to 0: last-token");
@@ -83,7 +84,7 @@ TEST(PrefixCandidates, PointsNextToEachOther) {
   EXPECT_EQ(told(view_of({}, {step(0, 70)}, {{point(20), point(60), point(80)}})),
             "rows 0..70 to 60: taken; point 20..20 to 20: shorter; point 60..60 to 60: taken; "
             "point 80..80 to 0: no-rows");
-  PlanView view = view_of({}, {step(0, 70)}, {{point(20), point(60, true)}});
+  PlanView view = view_of({}, {step(0, 70)}, {{point(20), point(60, kDisk)}});
   view.restore = RestoreMode::kAuto;
   view.rates = slow_disk();
   EXPECT_EQ(told(view), "rows 0..70 to 20: taken; point 20..20 to 20: taken; point on disk 60..60 to 60: too-slow");
@@ -93,6 +94,7 @@ TEST(PrefixCandidates, PointsNextToEachOther) {
 
 PlanView random_view(std::mt19937& random) {
   const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
+  const auto any_tier = [&] { return static_cast<CacheTier>(below(kCacheTiers)); };
   std::vector<Resident> residents;
   for (std::size_t i = below(4); i > 0; --i) {
     const std::size_t length = 1 + below(120);
@@ -102,12 +104,12 @@ PlanView random_view(std::mt19937& random) {
   std::vector<CachedStep> cached;
   for (std::size_t begin = 0; below(4) > 0 && begin < 100;) {
     const std::size_t end = begin + 1 + below(101 - begin);
-    cached.push_back(step(begin, end, below(2) > 0));
+    cached.push_back(step(begin, end, any_tier()));
     begin = end;
   }
   std::vector<Restorable> points;
   for (std::size_t where = 1 + below(40); where < 101; where += 1 + below(40))
-    points.push_back(point(where, below(2) > 0));
+    points.push_back(point(where, any_tier()));
   PlanView view = below(2) > 0 ? view_of(residents, cached) : view_of(residents, cached, points);
   if (below(2) > 0) {
     view.restore = RestoreMode::kAuto;

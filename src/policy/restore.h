@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/types.h"
 
@@ -11,20 +12,31 @@ namespace kvkeep::policy {
 
 enum class RestoreMode { kAuto, kAlways };
 
+// Where a copy of cached state lies, the fastest first. The last one counts for parts that are needed together.
+enum class CacheTier : std::uint8_t { kRam, kDisk, kShared };
+inline constexpr std::size_t kCacheTiers = 3;
+std::string_view to_string(CacheTier tier);
+
 // Rates measured while the server runs; 0 means not yet known.
 struct Rates {
   double prefill_tokens_per_s = 0;
   double ram_restore_bytes_per_s = 0;
   double disk_read_bytes_per_s = 0;
+  double shared_read_bytes_per_s = 0;
+  double shared_wait_s = 0;  // until the first byte of a read from the shared tier
 };
 
 struct RestoreCost {
   std::uint64_t tokens = 0;  // tokens that need not be prefilled
-  ByteCount ram_bytes;       // to copy into the model's memory, disk bytes included
+  ByteCount ram_bytes;       // to copy into the model's memory, bytes of other tiers included
   ByteCount disk_bytes;      // to read first
+  ByteCount shared_bytes = {};
+  std::uint64_t shared_reads = 0;  // copies that the shared tier is asked for
+  void add_read(CacheTier tier, ByteCount bytes);
 };
 
-// Returns true under kAlways if tokens > 0, under kAuto unless both rates are known and loading is slower than prefill.
+// Returns true under kAlways if tokens > 0, under kAuto unless loading is slower than prefill, by the rates that are
+// known.
 bool worth_restoring(RestoreMode mode, const Rates& rates, const RestoreCost& cost);
 
 // Samples of fewer tokens, or of the bytes of fewer, say more about the cost of every call than about the rate.
@@ -43,6 +55,10 @@ class RateMeter {
   void note_prefilled(std::size_t tokens, double ms);
   void note_restored(double bytes, double ms);
   void note_read(ByteCount bytes, double ms);
+  // `reads` copies came from the shared tier.
+  void note_shared_read(ByteCount bytes, std::size_t reads, double ms);
+  // The shared tier answered a question of a few bytes.
+  void note_shared_answer(double ms);
   const Rates& rates() const { return rates_; }
 
  private:

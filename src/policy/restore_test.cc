@@ -40,6 +40,19 @@ TEST(WorthRestoring, UnknownRatesDoNotSpeakAgainstIt) {
   EXPECT_FALSE(worth_restoring(RestoreMode::kAuto, rates, cost(1, 0, 1'000'000)));
 }
 
+TEST(WorthRestoring, TheSharedTierTakesAWaitForEachReadAndTheTimeOfItsBytes) {
+  const Rates rates{
+      .prefill_tokens_per_s = 100, .shared_read_bytes_per_s = 1e5, .shared_wait_s = 0.01};  // 10 tokens in 0.1 s
+  RestoreCost shared = cost(10, 0, 0);
+  shared.add_read(CacheTier::kShared, ByteCount{9'000});
+  EXPECT_TRUE(worth_restoring(RestoreMode::kAuto, rates, shared));
+  shared.add_read(CacheTier::kRam, ByteCount{1 << 30});
+  EXPECT_TRUE(worth_restoring(RestoreMode::kAuto, rates, shared)) << "RAM is not read";
+  shared.add_read(CacheTier::kShared, ByteCount{});
+  EXPECT_FALSE(worth_restoring(RestoreMode::kAuto, rates, shared)) << "another wait";
+  EXPECT_TRUE(worth_restoring(RestoreMode::kAlways, rates, shared));
+}
+
 TEST(UpdateRate, TheFirstSampleCountsWholeLaterOnesAQuarter) {
   EXPECT_DOUBLE_EQ(update_rate(0, 50, 0.5, 32), 100);
   EXPECT_DOUBLE_EQ(update_rate(100, 200, 1, 32), 125);
@@ -87,6 +100,23 @@ TEST(RateMeter, MeasuresEachRateApart) {
   EXPECT_DOUBLE_EQ(meter.rates().prefill_tokens_per_s, 2000);
   EXPECT_DOUBLE_EQ(meter.rates().ram_restore_bytes_per_s, 2e6);
   EXPECT_DOUBLE_EQ(meter.rates().disk_read_bytes_per_s, 2e6);
+}
+
+TEST(RateMeter, TellsTheWaitOfTheSharedTierFromItsRate) {
+  RateMeter meter(1000);
+  meter.note_shared_answer(2);
+  EXPECT_DOUBLE_EQ(meter.rates().shared_wait_s, 0.002);
+  meter.note_shared_read(ByteCount{6000}, 2, 10);
+  EXPECT_DOUBLE_EQ(meter.rates().shared_read_bytes_per_s, 1e6) << "4 of the 10 ms were waits";
+  meter.note_shared_answer(6);
+  EXPECT_DOUBLE_EQ(meter.rates().shared_wait_s, 0.003);
+}
+
+TEST(RateMeter, AReadIsNeverAllWait) {
+  RateMeter meter(1000);
+  meter.note_shared_answer(100);
+  meter.note_shared_read(ByteCount{6000}, 3, 12);
+  EXPECT_DOUBLE_EQ(meter.rates().shared_read_bytes_per_s, 1e6);
 }
 
 TEST(RateMeter, SmallSamplesChangeNothing) {

@@ -16,6 +16,7 @@ import rpc_test  # noqa: F401
 import sampled_turns_test  # noqa: F401
 import samplers_test  # noqa: F401
 import scheduling_test  # noqa: F401
+import sharing_test  # noqa: F401
 import threads_test  # noqa: F401
 import trace_test  # noqa: F401
 from flag_case import covered, documented_flags

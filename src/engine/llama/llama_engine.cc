@@ -305,6 +305,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
   parts.description.context_tokens =
       options.own_cells ? llama_n_ctx_seq(parts.context.get()) : llama_n_ctx(parts.context.get());
   if (weights.options.own_cells && !options.own_cells) parts.description.no_own_cells = verdict.no_own_cells;
+  parts.description.compute_kinds = device_kinds(weights.params, *options.gpu_layers, options.operation_offload);
   add_memory_class(verdict, state, parts.description);
   parts.description.adapters = std::move(loras.adapters);
   parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));

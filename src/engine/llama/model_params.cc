@@ -341,6 +341,23 @@ std::string device_names(const ModelParams& params, std::int32_t gpu_layers, boo
   return names + "CPU";
 }
 
+std::string device_kinds(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload) {
+  std::string kinds;
+  if (gpu_layers > 0 || operation_offload) {
+    for (ggml_backend_dev_t device : params.offload_devices())
+      kinds += std::string(ggml_backend_dev_description(device)) + ", ";
+  }
+  kinds += "CPU";
+  ggml_backend_reg_t cpu = ggml_backend_reg_by_name("CPU");
+  void* address = cpu == nullptr ? nullptr : ggml_backend_reg_get_proc_address(cpu, "ggml_backend_get_features");
+  if (address == nullptr) return kinds;
+  const auto features = reinterpret_cast<ggml_backend_get_features_t>(address);
+  for (const ggml_backend_feature* each = features(cpu); each->name != nullptr; ++each) {
+    if (std::string_view(each->value) != "0") kinds += fmt::format(" {}", each->name);
+  }
+  return kinds;
+}
+
 std::string to_string(const Computing& computing) {
   std::string text;
   if (!computing.devices.empty()) {

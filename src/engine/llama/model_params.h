@@ -79,6 +79,10 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
 // batches, unless `operation_offload` is false. Devices of other machines are named with their addresses.
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload);
 
+// Returns the kinds of these devices, and the instructions for which the processor's kernels were made: rows of other
+// kinds can differ in their last bits. "NVIDIA H100 PCIe, CPU SSE3 AVX AVX2".
+std::string device_kinds(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload);
+
 // The share of each kind of device in the computation. Layers are counted as in layers_that_fit().
 struct Computing {
   std::vector<std::string> devices = {};  // that hold layers; empty: none does

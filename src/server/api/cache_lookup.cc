@@ -39,7 +39,10 @@ Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defa
   TRY(read_bool(json, "cache_prompt", cache_prompt));
   TRY_ASSIGN(PromptSource prompt, read_lookup_prompt(json, defaults));
   TRY_ASSIGN(std::string salt, read_cache_salt(json));
+  bool index_only = false;
+  TRY(read_bool(json, "index_only", index_only));
   LookupRequest request{std::move(prompt), cache_prompt, std::move(salt), std::move(unknown)};
+  request.index_only = index_only;
   if (const Json* lora = field(json, "lora")) {
     TRY_ASSIGN(request.adapters, read_adapter_scales(*lora, "lora", defaults.adapters));
   }

@@ -16,10 +16,11 @@ struct LookupRequest {
   std::string cache_salt = {};  // as in a request
   std::vector<std::string> unknown_fields = {};
   std::optional<engine::AdapterScales> adapters = {};  // empty: the server's
+  bool index_only = false;                             // the index alone answers, without the engine thread
 };
 
 // The body has exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens};
-// and optionally {cache_prompt}, {cache_salt} and {lora} as in both. All errors are kInvalid (400).
+// and optionally {cache_prompt}, {cache_salt} and {lora} as in both, and {index_only}. All errors are kInvalid (400).
 Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

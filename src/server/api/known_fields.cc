@@ -96,6 +96,7 @@ constexpr std::string_view kMessages[] = {
 
 constexpr std::string_view kTokenize[] = {"content", "add_special", "parse_special", "with_pieces"};
 constexpr std::string_view kTokens[] = {"tokens"};
+constexpr std::string_view kLookup[] = {"tokens", "index_only"};
 constexpr std::string_view kEmbeddings[] = {"input",           "content",    "model",
                                             "encoding_format", "dimensions", "embd_normalize"};
 constexpr std::string_view kRerank[] = {"query", "documents",        "texts",      "model",
@@ -233,7 +234,7 @@ std::vector<Names> read_by(Dialect dialect) {
     case Dialect::kDetokenize: return {kTokens};
     case Dialect::kEmbeddings: return {kEmbeddings};
     case Dialect::kRerank: return {kRerank};
-    case Dialect::kLookup: return {kGenerating, sampling_names(), kChat, kCompletions, kTokens};
+    case Dialect::kLookup: return {kGenerating, sampling_names(), kChat, kCompletions, kLookup};
   }
   return {};
 }

@@ -93,7 +93,11 @@ Json timings_json(const Timings& timings) {
       {"predicted_per_token_ms", ratio(timings.predicted_ms, steps)},
       {"predicted_per_second", ratio(1e3 * steps, timings.predicted_ms)},
       {"cache_source", timings.cache_source},
-      {"cache_tokens", {{"memory", timings.memory_tokens}, {"ram", timings.ram_tokens}, {"disk", timings.disk_tokens}}},
+      {"cache_tokens",
+       {{"memory", timings.memory_tokens},
+        {"ram", timings.ram_tokens},
+        {"disk", timings.disk_tokens},
+        {"shared", timings.shared_tokens}}},
       {"cache_point", timings.cache_point},
   };
   if (!timings.cache_miss_reason.empty()) json["cache_miss_reason"] = timings.cache_miss_reason;

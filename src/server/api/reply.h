@@ -51,6 +51,7 @@ struct Timings {
   std::size_t memory_tokens = 0;      // cache_n by tier
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
+  std::size_t shared_tokens = 0;
   std::string cache_point = "none";    // tier of the point that was restored next to the rows
   std::string cache_miss_reason = {};  // why cache_n is not larger; "" leaves the field out
 };

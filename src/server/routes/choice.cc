@@ -38,6 +38,7 @@ api::Timings timings_of(const JobStats& stats) {
   timings.memory_tokens = stats.memory_tokens;
   timings.ram_tokens = stats.ram_tokens;
   timings.disk_tokens = stats.disk_tokens;
+  timings.shared_tokens = stats.shared_tokens;
   timings.cache_point = to_string(stats.point);
   timings.cache_miss_reason = to_string(stats.miss);
   return timings;

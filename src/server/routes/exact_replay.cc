@@ -126,7 +126,7 @@ class Replaying {
         messages_(echoed_messages(input.messages, service.reply_format.thinking_close.spelling())) {}
 
   Prompt run(Prompt rendered) {
-    chat::Replayed replayed = replay(rendered.ids);
+    chat::Replayed replayed = replay_learning(rendered.ids);
     if (replayed.lacks_thoughts && learn_where_thoughts_are_written()) {
       const std::vector<chat::Replayed::Thought> thoughts = replay(rendered.ids).thoughts;
       // With its thoughts the prompt may be too long for the context.
@@ -145,6 +145,30 @@ class Replaying {
   }
 
  private:
+  // Turns that another server sampled may be in the shared tier. Where turns are replaced, the places of those after
+  // them are others, so it is asked twice.
+  chat::Replayed replay_learning(TokenSpan ids) const {
+    chat::Replayed replayed = replay(ids);
+    for (int round = 0; round < 2 && service_.turns->shares(); ++round) {
+      if (!service_.turns->learn(places_of(replayed.ids))) break;
+      replayed = replay(ids);
+    }
+    return replayed;
+  }
+
+  // The hashes under which the turns of a prompt would be remembered, without the one that it opens.
+  std::vector<PrefixHash> places_of(TokenSpan prompt) const {
+    std::vector<PrefixHash> places;
+    std::vector<Position> openings = chat::find_turns(prompt, service_.turn_openings).assistant;
+    if (!openings.empty()) openings.pop_back();
+    PrefixHasher hasher(key_);
+    for (const Position at : openings) {
+      hasher.append(prompt.subspan(hasher.position().value(), at - hasher.position()));
+      places.push_back(hasher.current());
+    }
+    return places;
+  }
+
   chat::Replayed replay(TokenSpan ids) const {
     const chat::EndsGeneration ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
     return chat::replay_turns(

@@ -142,6 +142,26 @@ std::vector<Metric> cache_metrics(const cache::CacheStats& cache) {
   };
 }
 
+std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& shared) {
+  if (!shared) return {};
+  return {
+      counter("kvkeep_share_lookups_total", "Prompts that were looked up in the shared tier.", number(shared->lookups)),
+      counter("kvkeep_share_hits_total", "Look-ups that found more of a prompt.", number(shared->hits)),
+      counter("kvkeep_share_loads_total", "Segments and points read from the shared tier.", number(shared->loads)),
+      counter("kvkeep_share_loaded_bytes_total", "Bytes read from the shared tier.", number(shared->loaded_bytes)),
+      counter("kvkeep_share_published_total", "Segments and points that were published.", number(shared->published)),
+      counter("kvkeep_share_published_bytes_total", "Bytes that were published.", number(shared->published_bytes)),
+      counter("kvkeep_share_refused_total", "Segments and points that were not published: the queue was full.",
+              number(shared->refused)),
+      counter("kvkeep_share_damaged_total", "Answers of the shared tier that were not what was published.",
+              number(shared->damaged)),
+      counter("kvkeep_share_failures_total", "Calls to the shared tier that failed or passed their deadline.",
+              number(shared->failures)),
+      counter("kvkeep_share_breaker_openings_total", "Times that a node of the shared tier was left alone for a while.",
+              number(shared->breaker_openings)),
+  };
+}
+
 Error not_started_with(const char* endpoint, const char* flag) {
   return unsupported(fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag));
 }
@@ -165,7 +185,8 @@ void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writ
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
   const SchedulerStats now = service.scheduler->stats();
-  const std::vector<Metric> metrics = metrics_of(now, last.replace(now), service.cache_stats());
+  const std::vector<Metric> metrics =
+      metrics_of(now, last.replace(now), service.cache_stats(), service.share_counters());
   writer.send(200, api::kMetricsContentType, api::metrics_text(metrics),
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
 }
@@ -238,9 +259,9 @@ void show_health(const Service& service, const HttpRequest& /*http*/, ResponseWr
 }
 
 std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
-                               const cache::CacheStats& cache) {
+                               const cache::CacheStats& cache, const std::optional<share::ShareCounters>& shared) {
   std::vector<Metric> all = llama_metrics(stats, before);
-  for (std::vector<Metric> group : {scheduler_metrics(stats), cache_metrics(cache)}) {
+  for (std::vector<Metric> group : {scheduler_metrics(stats), cache_metrics(cache), shared_metrics(shared)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return all;

@@ -169,8 +169,13 @@ class LookupAnswer final : public InspectionSink, public std::enable_shared_from
   std::optional<Result<Inspection>> answer_;
 };
 
-Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std::optional<api::ErrorReply>& too_long,
-                                  HeaderList& told) {
+struct AskedPrompt {
+  InspectedPrompt prompt;
+  bool index_only = false;
+};
+
+Result<AskedPrompt> prompt_of(const Service& service, HttpRequest& http, std::optional<api::ErrorReply>& too_long,
+                              HeaderList& told) {
   TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
   const Tenant tenant = tenant_of(service, http, asked.cache_salt, service.adapters->for_job(asked.adapters));
@@ -180,19 +185,27 @@ Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std
     too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
   }
   const Position beginning = Position{} + chat::beginning_size(prompt.ids, service.turn_openings);
-  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt, tenant, beginning};
+  return AskedPrompt{{std::move(prompt.ids), asked.cache_prompt, tenant, beginning}, asked.index_only};
+}
+
+// On this thread: routers ask about every request, and the engine thread may be within a long call.
+void reply_from_index(const Service& service, const InspectedPrompt& asked, HeaderList told, ResponseWriter& writer) {
+  const cache::StoredPrefix found =
+      asked.cache_prompt ? service.stored(asked.tokens, asked.tenant) : cache::StoredPrefix{};
+  writer.send(200, api::kJsonContentType, api::to_line(stored_json(found, asked.tokens.size())), told);
 }
 
 // Returns when the answer is sent, the client left or the server stops.
 void cache_lookup(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   std::optional<api::ErrorReply> too_long;
   HeaderList told;
-  Result<InspectedPrompt> prompt = prompt_of(service, http, too_long, told);
+  Result<AskedPrompt> asked = prompt_of(service, http, too_long, told);
   if (too_long) return send_error(writer, *too_long);
-  if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
+  if (!asked) return send_error(writer, api::error_reply(asked.error()));
+  if (asked->index_only) return reply_from_index(service, asked->prompt, std::move(told), writer);
   const auto answer = std::make_shared<LookupAnswer>(service, writer.keep(), std::move(told));
-  if (const Status asked = service.scheduler->inspect(std::move(*prompt), answer); !asked) {
-    send_error(writer, api::error_reply(asked.error()));
+  if (const Status taken = service.scheduler->inspect(std::move(asked->prompt), answer); !taken) {
+    send_error(writer, api::error_reply(taken.error()));
   }
 }
 

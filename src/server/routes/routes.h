@@ -14,6 +14,7 @@
 
 #include "base/vocabulary.h"
 #include "cache/cache_options.h"
+#include "cache/shared_access.h"
 #include "chat/history_changes.h"
 #include "chat/long_text.h"
 #include "chat/marker_set.h"
@@ -36,6 +37,7 @@
 #include "server/routes/turn_keeper.h"
 #include "server/run/embeddings.h"
 #include "server/run/scheduler.h"
+#include "share/share_types.h"
 
 namespace kvkeep::server {
 
@@ -74,7 +76,10 @@ struct Service {
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
-  std::function<cache::CacheStats()> cache_stats;     // thread safe
+  std::function<cache::CacheStats()> cache_stats;                       // thread safe
+  std::function<std::optional<share::ShareCounters>()> share_counters;  // thread safe; nullopt without a shared tier
+  // What the cache has of a prompt, the model's own memory left out. Thread safe.
+  std::function<cache::StoredPrefix(TokenSpan prompt, const Tenant& tenant)> stored;
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
   std::int64_t embd_normalize = 2;                    // for requests that do not say
@@ -112,7 +117,8 @@ void add_monitoring_routes(HttpServer& server, const Service& service);
 // llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
 // average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
-                                    const cache::CacheStats& cache);
+                                    const cache::CacheStats& cache,
+                                    const std::optional<share::ShareCounters>& shared = {});
 // slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.
 void add_slot_routes(HttpServer& server, const Service& service);
 // predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all

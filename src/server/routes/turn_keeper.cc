@@ -13,6 +13,12 @@ constexpr std::size_t kMostWaiting = 256;
 // After an error on disk, this many turns pass until the next try.
 constexpr std::size_t kTurnsBetweenTries = 16;
 
+// A look-up has a deadline of its own, which is shorter if the tier is fast.
+constexpr std::int64_t kMostWaitNs = 300'000'000;
+constexpr std::int64_t kAskAgainNs = 60'000'000'000;
+constexpr std::size_t kMostAsked = 4'096;  // places that are remembered
+constexpr std::size_t kMostPlaces = 256;   // of one prompt: the last ones
+
 std::vector<std::byte> record_of(const PrefixHash& before, const chat::SampledTurn& turn) {
   return format::encode_sampled_turn({before, turn.ids, turn.call_ids});
 }
@@ -53,9 +59,14 @@ std::vector<chat::TurnMemory::Turn> TurnKeeper::find(const PrefixHash& before) {
 
 void TurnKeeper::remember(const PrefixHash& before, chat::SampledTurn turn) {
   std::vector<std::byte> record;
-  if (!options_.path.empty()) record = record_of(before, turn);
+  if (!options_.path.empty() || shares()) record = record_of(before, turn);
+  if (shares()) (void)options_.shared->offer_record(before, record);
+  keep(before, std::move(turn), std::move(record));
+}
+
+void TurnKeeper::keep(const PrefixHash& before, chat::SampledTurn turn, std::vector<std::byte> record) {
   MutexLock lock(mutex_);
-  if (!memory_.remember(before, std::move(turn)) || record.empty()) return;
+  if (!memory_.remember(before, std::move(turn)) || options_.path.empty()) return;
   if (waiting_ >= kMostWaiting) {
     ++unwritten_;
     return;
@@ -66,6 +77,38 @@ void TurnKeeper::remember(const PrefixHash& before, chat::SampledTurn turn) {
     MutexLock written(mutex_);
     --waiting_;
   });
+}
+
+std::vector<PrefixHash> TurnKeeper::unknown_places(const std::vector<PrefixHash>& places) {
+  std::vector<PrefixHash> unknown;
+  const std::int64_t now_ns = options_.clock->monotonic_ns();
+  MutexLock lock(mutex_);
+  if (asked_ns_.size() > kMostAsked) asked_ns_.clear();
+  for (const PrefixHash& place : places) {
+    if (!memory_.find(place).empty()) continue;
+    const auto [asked, is_new] = asked_ns_.try_emplace(place, now_ns);
+    if (!is_new && now_ns - asked->second < kAskAgainNs) continue;
+    asked->second = now_ns;
+    unknown.push_back(place);
+  }
+  if (unknown.size() > kMostPlaces) unknown.erase(unknown.begin(), unknown.end() - kMostPlaces);
+  return unknown;
+}
+
+bool TurnKeeper::learn(const std::vector<PrefixHash>& places) {
+  if (!shares() || !options_.shared->readable()) return false;
+  const std::vector<PrefixHash> unknown = unknown_places(places);
+  if (unknown.empty()) return false;
+  bool learnt = false;
+  auto records = options_.shared->records(unknown, options_.clock->monotonic_ns() + kMostWaitNs);
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    if (!records[i]) continue;
+    auto turn = format::decode_sampled_turn(*records[i]);
+    if (!turn || turn->before != unknown[i]) continue;
+    keep(turn->before, {std::move(turn->ids), std::move(turn->call_ids)}, std::move(*records[i]));
+    learnt = true;
+  }
+  return learnt;
 }
 
 void TurnKeeper::write(const std::vector<std::byte>& record) {

@@ -3,17 +3,21 @@
 // The sampled turns of one model (chat/replay), shared by all requests and kept next to the cache across restarts.
 //
 // A turn is written after its request was answered; the number of waiting turns is bounded, and a disk that fails costs
-// only turns that a restart will not know. Thread safe.
+// only turns that a restart will not know. With a shared tier turns are published as well, and turns that other servers
+// sampled are learnt from it. Thread safe.
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
 #include "chat/replay/turn_memory.h"
+#include "os/clock.h"
 #include "os/executor.h"
 #include "os/file_system.h"
+#include "share/shared_store.h"
 #include "store/small_files.h"
 
 namespace kvkeep::server {
@@ -23,6 +27,9 @@ struct TurnKeeperOptions {
   std::string path = {};  // of the file; "": turns are not written
   // Returns false while another server writes the file. Null: no other server does. Must outlive the keeper.
   std::function<bool()> may_write = {};
+  // Null: there is no shared tier. Must outlive the keeper, as `clock`, which is needed with it.
+  share::SharedStore* shared = nullptr;
+  os::Clock* clock = nullptr;
 };
 
 class TurnKeeper {
@@ -37,6 +44,11 @@ class TurnKeeper {
 
   std::vector<chat::TurnMemory::Turn> find(const PrefixHash& before);
   void remember(const PrefixHash& before, chat::SampledTurn turn);
+  bool shares() const { return options_.shared != nullptr; }
+  // Asks the shared tier for turns at these places at which none is known, in one call. Waits for the answer, some
+  // milliseconds; each place is asked about once a minute at most. Returns true if any turn was learnt. Not on the
+  // engine thread.
+  bool learn(const std::vector<PrefixHash>& places);
   // Known turns, and the bytes that they take.
   std::size_t size() const;
   ByteCount bytes() const;
@@ -44,6 +56,8 @@ class TurnKeeper {
   std::uint64_t unwritten() const;
 
  private:
+  void keep(const PrefixHash& before, chat::SampledTurn turn, std::vector<std::byte> record);
+  std::vector<PrefixHash> unknown_places(const std::vector<PrefixHash>& places);
   void load();
   void write(const std::vector<std::byte>& record);
   void rewrite();
@@ -60,6 +74,7 @@ class TurnKeeper {
   mutable Mutex mutex_;
   chat::TurnMemory memory_ GUARDED_BY(mutex_);
   std::size_t waiting_ GUARDED_BY(mutex_) = 0;
+  std::unordered_map<PrefixHash, std::int64_t> asked_ns_ GUARDED_BY(mutex_);  // the shared tier, at these times
   std::uint64_t unwritten_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "share/frail_engine_fixture.h"
+#include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
 
@@ -156,6 +158,72 @@ TEST_F(TurnKeeperTest, AWriterThatLagsLosesTheNewest) {
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(knows(*keeper, i));
   keeper.reset();
   EXPECT_TRUE(knows(*open(), 0));
+}
+
+// ---- shared turns ----
+
+// Two keepers over one engine, without files.
+class SharedTurnsTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<share::SharedStore> open_store() {
+    auto store = share::SharedStore::make(std::make_unique<share::FrailEngine>(engine_),
+                                          {.fingerprint = {}, .device = {}, .key = "secret"}, clock_, worker_);
+    EXPECT_TRUE(store.ok());
+    worker_.run_all();
+    return std::move(*store);
+  }
+  static bool knows(TurnKeeper& keeper, int number) {
+    const auto found = keeper.find(name(number));
+    return found.size() == 1 && *found[0] == turn(number);
+  }
+
+  sim::SimClock clock_;
+  sim::SimExecutor worker_;
+  sim::SimExecutor executor_;
+  sim::SimFileSystem files_;
+  share::FrailWorld engine_{clock_};
+  std::unique_ptr<share::SharedStore> first_store_ = open_store();
+  std::unique_ptr<share::SharedStore> second_store_ = open_store();
+  TurnKeeper first_{{.memory = mebibytes(1), .shared = first_store_.get(), .clock = &clock_}, files_, executor_};
+  TurnKeeper second_{{.memory = mebibytes(1), .shared = second_store_.get(), .clock = &clock_}, files_, executor_};
+};
+
+TEST_F(SharedTurnsTest, OneKeeperLearnsWhatAnotherPublished) {
+  for (int i = 0; i < 5; ++i) first_.remember(name(i), turn(i));
+  worker_.run_all();
+  EXPECT_FALSE(knows(second_, 3));
+  EXPECT_TRUE(second_.learn({name(3), name(4), name(77)}));
+  EXPECT_TRUE(knows(second_, 3));
+  EXPECT_TRUE(knows(second_, 4));
+  EXPECT_FALSE(knows(second_, 2)) << "nobody asked";
+}
+
+TEST_F(SharedTurnsTest, APlaceIsAskedAboutOnceAMinute) {
+  EXPECT_FALSE(second_.learn({name(1)}));
+  const std::uint64_t calls = engine_.calls;
+  EXPECT_FALSE(second_.learn({name(1)}));
+  EXPECT_EQ(engine_.calls, calls);
+  first_.remember(name(1), turn(1));
+  worker_.run_all();
+  clock_.advance_ms(60'001);
+  EXPECT_TRUE(second_.learn({name(1)}));
+}
+
+TEST_F(SharedTurnsTest, KnownTurnsAreNotAskedFor) {
+  second_.remember(name(1), turn(1));
+  worker_.run_all();
+  const std::uint64_t calls = engine_.calls;
+  EXPECT_FALSE(second_.learn({name(1)}));
+  EXPECT_EQ(engine_.calls, calls);
+}
+
+TEST_F(SharedTurnsTest, DamagedRecordsAreAMiss) {
+  first_.remember(name(1), turn(1));
+  worker_.run_all();
+  std::mt19937_64 random(1);
+  for (auto& [id, object] : engine_.objects) share::FrailWorld::flip(object.head, random);
+  EXPECT_FALSE(second_.learn({name(1)}));
+  EXPECT_TRUE(second_.find(name(1)).empty());
 }
 
 }  // namespace

@@ -8,11 +8,22 @@ std::string_view to_string(CacheSource source) {
     case CacheSource::kMemoryToken: return "memory-token";
     case CacheSource::kRamToken: return "ram-token";
     case CacheSource::kDiskToken: return "disk-token";
+    case CacheSource::kSharedToken: return "shared-token";
     case CacheSource::kMemoryText: return "memory-text";
     case CacheSource::kRamText: return "ram-text";
     case CacheSource::kDiskText: return "disk-text";
+    case CacheSource::kSharedText: return "shared-text";
   }
   return "none";
+}
+
+CacheSource source_of(policy::CacheTier tier) {
+  switch (tier) {
+    case policy::CacheTier::kRam: return CacheSource::kRamToken;
+    case policy::CacheTier::kDisk: return CacheSource::kDiskToken;
+    case policy::CacheTier::kShared: return CacheSource::kSharedToken;
+  }
+  return CacheSource::kNone;
 }
 
 CacheSource as_text(CacheSource source) {
@@ -20,6 +31,7 @@ CacheSource as_text(CacheSource source) {
     case CacheSource::kMemoryToken: return CacheSource::kMemoryText;
     case CacheSource::kRamToken: return CacheSource::kRamText;
     case CacheSource::kDiskToken: return CacheSource::kDiskText;
+    case CacheSource::kSharedToken: return CacheSource::kSharedText;
     default: return source;
   }
 }
@@ -29,8 +41,18 @@ std::string_view to_string(CachePoint point) {
     case CachePoint::kNone: return "none";
     case CachePoint::kRam: return "ram";
     case CachePoint::kDisk: return "disk";
+    case CachePoint::kShared: return "shared";
   }
   return "none";
+}
+
+CachePoint point_of(policy::CacheTier tier) {
+  switch (tier) {
+    case policy::CacheTier::kRam: return CachePoint::kRam;
+    case policy::CacheTier::kDisk: return CachePoint::kDisk;
+    case policy::CacheTier::kShared: return CachePoint::kShared;
+  }
+  return CachePoint::kNone;
 }
 
 std::string_view to_string(MissReason reason) {
@@ -49,11 +71,20 @@ std::string_view to_string(MissReason reason) {
   return "new-tokens";
 }
 
-void JobStats::count_memory(std::size_t tokens) {
+void JobStats::count_memory(std::size_t tokens, CachePoint restored) {
   memory_tokens = tokens;
-  ram_tokens = disk_tokens = 0;
+  ram_tokens = disk_tokens = shared_tokens = 0;
   source = tokens > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
-  point = CachePoint::kNone;
+  point = restored;
+}
+
+std::size_t& JobStats::tokens_in(policy::CacheTier tier) {
+  switch (tier) {
+    case policy::CacheTier::kRam: break;
+    case policy::CacheTier::kDisk: return disk_tokens;
+    case policy::CacheTier::kShared: return shared_tokens;
+  }
+  return ram_tokens;
 }
 
 std::string_view to_string(Finish how) {

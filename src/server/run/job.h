@@ -58,14 +58,27 @@ struct Job {
 // The tier of the deepest reused token: where its rows came from, or, for models without rows, the point that holds all
 // tokens. "token": all reused ids are the prompt's own; "text": some are ids that this server sampled for the same
 // text. The tier's count in JobStats is never 0.
-enum class CacheSource { kNone, kMemoryToken, kRamToken, kDiskToken, kMemoryText, kRamText, kDiskText };
+enum class CacheSource {
+  kNone,
+  kMemoryToken,
+  kRamToken,
+  kDiskToken,
+  kSharedToken,
+  kMemoryText,
+  kRamText,
+  kDiskText,
+  kSharedText
+};
 std::string_view to_string(CacheSource source);
+// Returns the source of rows in that tier, matched by token.
+CacheSource source_of(policy::CacheTier tier);
 // Returns the same tier, matched as text.
 CacheSource as_text(CacheSource source);
 
 // Where the restored point or window came from; kNone if the sequence was complete there already, or rows were enough.
-enum class CachePoint { kNone, kRam, kDisk };
+enum class CachePoint { kNone, kRam, kDisk, kShared };
 std::string_view to_string(CachePoint point);
+CachePoint point_of(policy::CacheTier tier);
 
 // Why no more of the prompt was reused.
 enum class MissReason {
@@ -84,24 +97,28 @@ std::string_view to_string(MissReason reason);
 
 struct JobStats {
   std::size_t prompt_tokens = 0;  // of the effective prompt
-  std::size_t cached_tokens = 0;  // memory + ram + disk
+  std::size_t cached_tokens = 0;  // memory + ram + disk + shared
   std::size_t memory_tokens = 0;
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
+  std::size_t shared_tokens = 0;
   CacheSource source = CacheSource::kNone;
   CachePoint point = CachePoint::kNone;
   MissReason miss = MissReason::kNothingCached;
   std::size_t known_tokens = 0;      // tokens of the prompt that were computed once, though their state may be gone
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
-  bool truncated = false;                 // tokens left the full context
-  std::uint32_t preemptions = 0;          // times that its prefill paused for a slice of another request
-  Waits waits;                            // from submit to its first token, and while it was set aside
-  double queue_ms = 0;                    // from submit to start, while other requests came first or held the cells
-  double load_ms = 0;                     // restoring rows, disk included
-  double prompt_ms = 0;                   // from start to the first sampled token
-  double predicted_ms = 0;                // from the first sampled token to the last
-  void count_memory(std::size_t tokens);  // so many are reused from the model's memory, none from other tiers yet
+  bool truncated = false;         // tokens left the full context
+  std::uint32_t preemptions = 0;  // times that its prefill paused for a slice of another request
+  Waits waits;                    // from submit to its first token, and while it was set aside
+  double queue_ms = 0;            // from submit to start, while other requests came first or held the cells
+  double search_ms = 0;           // of that, until the shared tier had answered
+  double load_ms = 0;             // restoring rows, disk and shared tier included
+  double prompt_ms = 0;           // from start to the first sampled token
+  double predicted_ms = 0;        // from the first sampled token to the last
+  // So many are reused from the model's memory, none from other tiers yet.
+  void count_memory(std::size_t tokens, CachePoint restored = CachePoint::kNone);
+  std::size_t& tokens_in(policy::CacheTier tier);
 };
 
 enum class Finish {

@@ -118,7 +118,7 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   view.residents = sequences_.residents(tokens, tiers.memory && cached(job) ? &job.tenant : nullptr);
   if (found.lease != nullptr) {
     for (const cache::LeasedStep& step : found.lease->steps()) {
-      view.cached.push_back({step.range, step.payload == nullptr, step.bytes});
+      view.cached.push_back({step.range, step.payload == nullptr ? step.tier : cache::Tier::kRam, step.bytes});
     }
     if (view.needs_points) view.restorable = found.lease->restorable();
   }

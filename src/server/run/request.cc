@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "os/clock.h"
+#include "policy/share.h"
 #include "server/run/branches.h"
 
 namespace kvkeep::server {
@@ -36,6 +37,15 @@ std::unique_ptr<Request> make_request(Submission submission) {
   return request;
 }
 
+void note_search(Request& request, policy::RateMeter& rates) {
+  if (request.search == nullptr) return;
+  const std::shared_ptr<Search> search = std::exchange(request.search, nullptr);
+  search->abandon();
+  const auto found = search->result();
+  request.stats.search_ms = found ? found->ms : search->ms();
+  if (found && found->asked) rates.note_shared_answer(found->ms);
+}
+
 Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
                                                       engine::Engine& engine) {
   TRY_ASSIGN(std::unique_ptr<engine::Sampler> sampler, engine.make_sampler(sampling));
@@ -63,19 +73,6 @@ std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requ
 std::optional<MissReason> Request::restore_failure() const {
   const std::optional<MissReason> failed = restore.miss();
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
-}
-
-void capture_slice(Request& request, const cache::StateShape& shape, std::size_t stride_tokens, Sequences& sequences) {
-  const Position end = sequences[*request.seq].end();
-  const std::optional<policy::Cut> cut = request.cuts.take(end);
-  const bool complete = end.value() >= request.effective.tokens.size();
-  if (!cut && !complete && end - request.captured_to < stride_tokens) return;
-  request.captured_to = end;
-  const policy::Cut at = cut.value_or(policy::Cut{});
-  sequences.capture(*request.seq, at.reason);
-  if (!cut && shape.window_tokens == 0) return;
-  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
-  sequences.capture_point(*request.seq, at.reason, keeping);
 }
 
 void note_reused(Request& request, Position held) {
@@ -168,6 +165,19 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
   return static_cast<std::uint32_t>(promised);
 }
 
+void capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride) {
+  const std::optional<policy::Cut> cut = request.cuts.take(sequences[*request.seq].end());
+  const Position end = sequences[*request.seq].end();
+  const bool complete = end.value() >= request.effective.tokens.size();
+  if (!cut && !complete && end - request.captured_to < stride.tokens) return;
+  request.captured_to = end;
+  const policy::Cut at = cut.value_or(policy::Cut{});
+  sequences.capture(*request.seq, at.reason);
+  if (!cut && !stride.bounds) return;
+  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
+  sequences.capture_point(*request.seq, at.reason, keeping);
+}
+
 EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error) {
   return {.stats = request.stats,
           .started = request.reported,
@@ -203,6 +213,10 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
   const Position scored = Position{} + held + kScoredSlice;
   if (request.wants_scores()) end = std::min(end.value_or(scored), scored);
   const Position capture_at = request.captured_to + capture.tokens;
+  if (capture.grid > 0) {
+    const Position on_grid = policy::next_on_grid(Position{} + held, capture.grid);
+    end = std::min(end.value_or(on_grid), on_grid);
+  }
   if (capture.bounds && capture_at > Position{} + held) end = std::min(end.value_or(capture_at), capture_at);
   return {.phase = request.phase,
           .ended = request.sink == nullptr,

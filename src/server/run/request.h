@@ -18,6 +18,7 @@
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_log.h"
 #include "server/run/restore.h"
+#include "server/run/search.h"
 #include "server/run/sequences.h"
 #include "server/run/trace.h"
 
@@ -32,6 +33,10 @@ struct AwaitedPrefix {
 
 struct Request {
   using Phase = policy::ScheduledRequest::Phase;
+
+  ~Request() {
+    if (search != nullptr) search->abandon();
+  }
 
   Job job;
   std::shared_ptr<JobSink> sink;  // null: the request ended in this round
@@ -58,7 +63,8 @@ struct Request {
   bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself
   bool must_wait = false;           // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
-  std::uint64_t number = 0;  // by arrival, from 1 on
+  std::uint64_t number = 0;             // by arrival, from 1 on
+  std::shared_ptr<Search> search = {};  // of the shared tier; null: none is under way
   std::optional<AwaitedPrefix> awaits = {};
   std::uint32_t awaited = 0;            // so often
   std::uint32_t passed = 0;             // see policy::ScheduledRequest
@@ -83,15 +89,14 @@ struct Request {
 // Preconditions: the prompt is not empty, and there is a sink.
 std::unique_ptr<Request> make_request(Submission submission);
 
+// Takes the result of its search of the shared tier, if it had one.
+void note_search(Request& request, policy::RateMeter& rates);
+
 // Makes a sampler and shows it the tokens that penalties look back at. Errors as Engine::make_sampler.
 Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
                                                       engine::Engine& engine);
 // Makes the request's, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
-
-// Captures the rows that a slice computed, and a point if the slice ends at a cut or the model has windows.
-// `stride_tokens`: how far apart captures are. Precondition: the request has a sequence.
-void capture_slice(Request& request, const cache::StateShape& shape, std::size_t stride_tokens, Sequences& sequences);
 
 // Its prefill begins: the first `held` tokens are reused.
 void note_reused(Request& request, Position held);
@@ -145,8 +150,11 @@ RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId
 // captures are.
 struct CaptureStride {
   std::size_t tokens = 0;
-  bool bounds = false;  // no slice goes beyond the next capture: rows of a window would slide off uncaptured
+  bool bounds = false;   // no slice goes beyond the next capture: rows of a window would slide off uncaptured
+  std::size_t grid = 0;  // no slice goes beyond the next multiple of it, where other servers look for state; 0: none
 };
+// Captures the rows that a slice computed, and a point if the slice ends at a cut; a window with all rows.
+void capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride);
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture);
 
 // The request as the log and the trace show it; the result refers to all three arguments.

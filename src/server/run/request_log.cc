@@ -20,6 +20,7 @@ std::string tiers_text(const JobStats& stats) {
   add("memory", stats.memory_tokens);
   add("RAM", stats.ram_tokens);
   add("disk", stats.disk_tokens);
+  add("shared", stats.shared_tokens);
   return text.empty() ? text : text + ")";
 }
 
@@ -96,9 +97,10 @@ void log_waiting(const Job& job, const JobStats& stats) {
 
 void log_start(const Job& job, const JobStats& stats) {
   if (stats.cached_tokens > 0) {
-    spdlog::debug("kv cache hit tokens={} known={} source={} memory={} ram={} disk={} point={} load={:.1f} ms id={}",
-                  stats.cached_tokens, stats.known_tokens, to_string(stats.source), stats.memory_tokens,
-                  stats.ram_tokens, stats.disk_tokens, to_string(stats.point), stats.load_ms, job.id);
+    spdlog::debug(
+        "kv cache hit tokens={} known={} source={} memory={} ram={} disk={} shared={} point={} load={:.1f} ms id={}",
+        stats.cached_tokens, stats.known_tokens, to_string(stats.source), stats.memory_tokens, stats.ram_tokens,
+        stats.disk_tokens, stats.shared_tokens, to_string(stats.point), stats.load_ms, job.id);
   } else {
     spdlog::debug("kv cache miss tokens={} known={} reason={} id={}", stats.prompt_tokens, stats.known_tokens,
                   to_string(stats.miss), job.id);

@@ -48,7 +48,8 @@ class RequestQueue {
   // Estimates the tokens to prefill of at most `most` requests that have no estimate: each is looked up once. Until
   // then all of its prompt counts.
   void estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most);
-  // Lets requests go on for which `is_over` says so; from now on they wait for a place. Returns true if there were any.
+  // Lets requests go on whose searches are over, and those for whose prefix `is_over` says so; from now on they wait for
+  // a place. Returns true if there were any.
   bool release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns);
   void erase_ended();
   void clear();
@@ -63,7 +64,7 @@ class RequestQueue {
   std::map<std::uint64_t, std::uint64_t> key_started_;  // the number of each key's last start; as many as keys
   std::uint64_t served_last_ = policy::kNoSession;
   std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
-  std::size_t awaiting_ = 0;        // requests that await a prefix
+  std::size_t awaiting_ = 0;        // requests that await a prefix or a search
   std::size_t branches_ = 0;        // of all requests
   std::size_t checked_to_ = 0;      // the place after the last one that next_to_check() returned
 };

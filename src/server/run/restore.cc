@@ -69,21 +69,22 @@ void Restore::count(const RestoreUnit& unit, bool rowless, JobStats& stats) cons
       const Position from = std::max(step.range.begin, unit.range.begin);
       const Position to = std::min(step.range.end, unit.range.end);
       if (from >= to) continue;
-      const bool disk = step.tier == cache::Tier::kDisk;
-      (disk ? stats.disk_tokens : stats.ram_tokens) += to - from;
-      stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
+      stats.tokens_in(step.tier) += to - from;
+      stats.source = source_of(step.tier);
     }
     return;
   }
+  std::optional<cache::Tier> slowest;
   for (const cache::LeasedPoint& point : lease_->points()) {
     if (!puts_at(point, *unit.point)) continue;
-    stats.point = std::max(stats.point, point.tier == cache::Tier::kDisk ? CachePoint::kDisk : CachePoint::kRam);
+    slowest = std::max(slowest.value_or(point.tier), point.tier);
   }
-  if (stats.point == CachePoint::kNone || !rowless) return;
-  const bool disk = stats.point == CachePoint::kDisk;
-  stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
-  stats.memory_tokens = stats.ram_tokens = stats.disk_tokens = 0;
-  (disk ? stats.disk_tokens : stats.ram_tokens) = unit.point->value();
+  if (!slowest) return;
+  stats.point = std::max(stats.point, point_of(*slowest));
+  if (!rowless) return;
+  stats.count_memory(0, stats.point);
+  stats.source = source_of(*slowest);
+  stats.tokens_in(*slowest) = unit.point->value();
 }
 
 bool Restore::shorten(Position from) {

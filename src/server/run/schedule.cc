@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policy/capture_stride.h"
+#include "policy/share.h"
 
 namespace kvkeep::server {
 
@@ -61,14 +62,19 @@ std::size_t Schedule::held(const Request& request) const {
 
 CaptureStride Schedule::capture_stride(const Request& request) const {
   const cache::StateShape shape = memory_.shape();
-  if (shape.window_tokens > 0 && request.job.cache_prompt && shape.cacheable) {
-    const std::size_t least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
+  const bool kept = request.job.cache_prompt && shape.cacheable;
+  std::size_t least = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens);
+  CaptureStride stride;
+  if (shape.window_tokens > 0 && kept) {
+    least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
     const std::size_t tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least;
-    return {.tokens = to_pin(request.captured_to, tokens), .bounds = true};
+    stride = {.tokens = to_pin(request.captured_to, tokens), .bounds = true};
+  } else {
+    stride.tokens =
+        memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
   }
-  const std::size_t least = std::min<std::size_t>(options_.capture_prefilled_tokens, model_.batch_tokens);
-  if (memory_.own_cells()) return {.tokens = whole_stride(request, std::max(least, kLeastWhole), kMostCopies)};
-  return {.tokens = least};
+  if (options_.on_grid && kept) stride.grid = policy::share_grid(least);
+  return stride;
 }
 
 // Where slices are pinned, no slice ends at a capture elsewhere: the rows that slide off between two windows are in

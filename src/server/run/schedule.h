@@ -24,6 +24,7 @@ struct ScheduleOptions {
   std::size_t capture_prefilled_tokens = 0;
   std::size_t least_window_slice_tokens = 0;
   std::size_t pinned_slice_tokens = 0;
+  bool on_grid = false;  // state is captured where other servers look for it
 };
 
 class Schedule {

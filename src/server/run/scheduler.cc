@@ -17,6 +17,8 @@
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_queue.h"
 #include "server/run/schedule.h"
+#include "server/run/search.h"
+#include "server/run/slot_orders.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
@@ -40,6 +42,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       clock_(clock),
       inbox_(options.parallel + options.queue_limit, options.key_limit),
       places_(std::make_unique<Places>(options.parallel)),
+      searches_(std::make_unique<Searches>(cache, clock, [this] { inbox_.wake(); })),
       waiting_(std::make_unique<RequestQueue>()),
       traces_(options.trace, clock),
       sequences_({.capture_every_tokens = options.capture_every_tokens,
@@ -60,7 +63,8 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                                                      .ahead_slice_ms = options.ahead_slice_ms,
                                                      .capture_prefilled_tokens = options.capture_prefilled_tokens,
                                                      .least_window_slice_tokens = options.least_window_slice_tokens,
-                                                     .pinned_slice_tokens = options.pinned_slice_tokens},
+                                                     .pinned_slice_tokens = options.pinned_slice_tokens,
+                                                     .on_grid = cache.publishes()},
                                      engine.description(), engine.memory(), sequences_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
@@ -76,8 +80,15 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
     requests.push_back(make_request(std::move(submission)));
     requests.back()->submitted_ns = clock_.monotonic_ns();
     requests.back()->trace = traces_.begin();
+    if (engine_.memory().shape().cacheable) requests.back()->search = searches_->begin(requests.back()->job);
   }
   return inbox_.submit(std::move(requests));
+}
+
+Status Scheduler::order(const SlotOrder& order, std::shared_ptr<SlotSink> sink) {
+  return inbox_.ask([this, order, sink = std::move(sink)](const Error* stopped) {
+    sink->on_outcome(stopped != nullptr ? *stopped : carry_out(order, *places_, sequences_, cache_));
+  });
 }
 
 std::vector<Place> Scheduler::places() const { return places_->all(); }
@@ -155,6 +166,7 @@ void Scheduler::admit() {
 }
 
 bool Scheduler::start(Request& request) {
+  note_search(request, rates_);
   match_text(request);
   if (const Status ready = prepare_sampler(request, engine_); !ready) {
     finish(request, Finish::kError, ready.error());
@@ -261,8 +273,9 @@ void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   request.phase = Phase::kWaiting;
   request.stats.load_ms += ms_since(request.load_started_ns);
   if (request.seq) request.stats.waits.end(clock_.monotonic_ns());  // else it waits for cells
-  if (request.trace != nullptr) request.trace->add_read(result.bytes_read, result.read_ms);
+  if (request.trace != nullptr) request.trace->add_read(result);
   rates_.note_read(result.bytes_read, result.read_ms);
+  rates_.note_shared_read(result.shared_bytes, result.shared_reads, result.shared_ms);
   if (!result.status) {
     spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
                  request.job.id);
@@ -376,6 +389,7 @@ void Scheduler::prefill_slice() {
   if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
   const double ms = ms_since(begin_ns);
   rates_.note_prefilled(slice->tokens, ms);
+  if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
   const bool preempted = schedule_->note_slice(active_, request, slice->tokens, ms);
   if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
@@ -392,7 +406,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
   std::vector<TokenId> branch_tokens;
   if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
-  capture_slice(request, engine_.memory().shape(), schedule_->capture_stride(request).tokens, sequences_);
+  capture_slice(request, sequences_, schedule_->capture_stride(request));
   // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
   const std::size_t processed = std::min(held, request.stats.prompt_tokens);
   if (request.stats.predicted_tokens == 0 && processed > request.told_tokens) {

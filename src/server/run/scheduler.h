@@ -27,7 +27,6 @@
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
 #include "server/run/sequences.h"
-#include "server/run/slot_orders.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::engine {
@@ -50,10 +49,13 @@ class Embeddings;
 class Places;
 class RequestQueue;
 class Schedule;
+class Searches;
+class SlotSink;
 struct Place;
 struct Overdue;
 struct Request;
 struct RestoreUnit;
+struct SlotOrder;
 
 struct SchedulerOptions {
   std::size_t parallel = 4;          // requests that run at a time; others wait
@@ -102,12 +104,7 @@ class Scheduler {
     });
   }
   // Any thread. kBusy as inspect(). Otherwise the sink gets exactly one on_outcome.
-  Status order(const SlotOrder& order, std::shared_ptr<SlotSink> sink) {
-    return inbox_.ask([this, order, sink = std::move(sink)](const Error* stopped) {
-      if (stopped != nullptr) return sink->on_outcome(*stopped);
-      sink->on_outcome(carry_out(order, *places_, sequences_, cache_));
-    });
-  }
+  Status order(const SlotOrder& order, std::shared_ptr<SlotSink> sink);
   // The engine thread's body; returns after stop(), when every job has ended and all computed state is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
@@ -176,6 +173,7 @@ class Scheduler {
   Inbox inbox_;
   const std::unique_ptr<Places> places_;
   std::atomic<bool> prefilling_{false};
+  const std::unique_ptr<Searches> searches_;
 
   // Engine thread only.
   const std::unique_ptr<RequestQueue> waiting_;

@@ -3,18 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "server/run/scheduler_test_fixture.h"
+#include "server/run/class_talk_fixture.h"
 #include "testing/sim/temporary_directory.h"
 
 namespace kvkeep::server {
 namespace {
-
-using engine::MemoryClass;
-using Tokens = std::vector<TokenId>;
-
-constexpr TokenId kUser = 1;       // opens a user turn
-constexpr TokenId kAssistant = 2;  // opens an assistant turn
-constexpr std::size_t kTalkTokens = 24;
 
 class Classes : public testing::TestWithParam<MemoryClass> {
  protected:
@@ -36,56 +29,6 @@ class Classes : public testing::TestWithParam<MemoryClass> {
   }
   std::mt19937 random_{seed()};
 };
-
-// A conversation as a template would render it: markers where turns begin.
-struct ClassTalk {
-  Tokens tokens;
-  policy::PromptMarkers markers;
-
-  void user(const Tokens& text) {
-    open(kUser, markers.user_turns);
-    tokens = tokens + text;
-  }
-  void assistant(const Tokens& text) {
-    open(kAssistant, markers.assistant_turns);
-    tokens = tokens + text;
-  }
-  void open(TokenId marker, std::vector<Position>& turns) {
-    if (!tokens.empty()) markers.message_ends.push_back(Position{} + tokens.size());
-    turns.push_back(Position{} + tokens.size());
-    tokens.push_back(marker);
-  }
-  // The prompt, with the opening for the next answer.
-  Job job() const {
-    ClassTalk asked = *this;
-    asked.markers.generation_prompt = Position{} + asked.tokens.size();
-    asked.tokens.push_back(kAssistant);
-    Job job;
-    job.id = "test";
-    job.kind = "chat";
-    job.prompt = asked.tokens;
-    job.markers = asked.markers;
-    job.sampling = World::greedy();
-    job.max_tokens = kTalkTokens;
-    return job;
-  }
-};
-
-// Returns the reply, and checks that an undisturbed engine writes the same.
-Reply ask(World& world, const ClassTalk& conversation) {
-  Job job = conversation.job();
-  const Tokens expected = world.expected(job.prompt, kTalkTokens);
-  auto sink = std::make_shared<CollectingSink>();
-  auto future = sink->future();
-  EXPECT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
-  const Reply reply = future.get();
-  EXPECT_EQ(reply.finish, Finish::kLength);
-  EXPECT_EQ(reply.tokens, expected);
-  return reply;
-}
-
-// The last sampled token is never decoded.
-std::size_t decoded(const Reply& reply) { return reply.stats.prompt_tokens + reply.tokens.size() - 1; }
 
 TEST_P(Classes, AGrowingConversationPrefillsOnlyWhatIsNew) {
   World world(options());
@@ -357,8 +300,6 @@ TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
   ask(world, branch);
   ask(world, talk);
 }
-
-std::string class_name(const testing::TestParamInfo<MemoryClass>& each) { return std::string(to_string(each.param)); }
 
 INSTANTIATE_TEST_SUITE_P(All, Classes,
                          testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,

@@ -31,7 +31,7 @@ struct Reply {
 
 // Checks that a started request counts each reused token in one tier, and names a tier as the source that gave some.
 inline void expect_counts_agree(const JobStats& stats) {
-  EXPECT_EQ(stats.memory_tokens + stats.ram_tokens + stats.disk_tokens, stats.cached_tokens);
+  EXPECT_EQ(stats.memory_tokens + stats.ram_tokens + stats.disk_tokens + stats.shared_tokens, stats.cached_tokens);
   switch (stats.source) {
     case CacheSource::kNone: EXPECT_EQ(stats.cached_tokens, 0U); break;
     case CacheSource::kMemoryToken:
@@ -40,6 +40,8 @@ inline void expect_counts_agree(const JobStats& stats) {
     case CacheSource::kRamText: EXPECT_GT(stats.ram_tokens, 0U); break;
     case CacheSource::kDiskToken:
     case CacheSource::kDiskText: EXPECT_GT(stats.disk_tokens, 0U); break;
+    case CacheSource::kSharedToken:
+    case CacheSource::kSharedText: EXPECT_GT(stats.shared_tokens, 0U); break;
   }
 }
 
@@ -91,6 +93,8 @@ struct WorldOptions {
   os::Executor* hand_run_reader = nullptr;  // reads wait until the test runs them
   os::Clock* clock = nullptr;               // the scheduler's; null: the real one
   bool restore_auto = false;
+  // Makes this server's way to the engine of a shared tier; empty: there is no such tier.
+  std::function<std::unique_ptr<share::ObjectEngine>()> shared = {};
 };
 
 // Engine, cache, scheduler and its thread.
@@ -106,7 +110,7 @@ class World {
                .ram_budget = options.ram,
                .shape = engine.memory().shape()},
               open_disk(options), os::real_clock(), *writer,
-              options.hand_run_reader != nullptr ? *options.hand_run_reader : *reader),
+              options.hand_run_reader != nullptr ? *options.hand_run_reader : *reader, {}, open_shared(options)),
         scheduler(options.restore_auto ? options.scheduler : always(options.scheduler), engine, cache,
                   options.clock != nullptr ? *options.clock : os::real_clock()) {
     cache.settle();
@@ -119,6 +123,26 @@ class World {
                                        os::real_file_system(), os::real_clock());
     EXPECT_TRUE(disk.ok());
     return std::move(*disk);
+  }
+  cache::SharedSetup open_shared(const WorldOptions& options) {
+    if (!options.shared) return {};
+    share_worker = os::make_thread_executor("share-worker");
+    share_reader = os::make_thread_executor("share-reader");
+    searcher = os::make_thread_executor("searcher");
+    auto store = share::SharedStore::make(options.shared(),
+                                          {.fingerprint = engine.description().fingerprint, .device = {}, .key = {}},
+                                          os::real_clock(), *share_worker);
+    EXPECT_TRUE(store.ok());
+    share_worker->drain();
+    return {.store = std::move(*store),
+            .worker = share_worker.get(),
+            .reader = share_reader.get(),
+            .searcher = searcher.get()};
+  }
+  // All that was captured is in the shared tier.
+  void publish() {
+    cache.flush();
+    share_worker->drain();
   }
   ~World() { stop(); }
 
@@ -171,6 +195,9 @@ class World {
   FakeEngine engine;
   std::unique_ptr<os::Executor> writer;
   std::unique_ptr<os::Executor> reader;
+  std::unique_ptr<os::Executor> share_worker;
+  std::unique_ptr<os::Executor> share_reader;
+  std::unique_ptr<os::Executor> searcher;
   cache::Cache cache;
   Scheduler scheduler;
   std::thread thread;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "cache/cache_options.h"
 #include "format/segment_file.h"
 #include "os/clock.h"
 #include "policy/cached_prefix.h"
@@ -96,6 +97,8 @@ struct RequestTrace {
   double restored_ms = 0;
   ByteCount read_bytes;  // from disk, before they were restored
   double read_ms = 0;
+  ByteCount shared_read_bytes;  // from the shared tier
+  double shared_read_ms = 0;
   std::vector<TraceCut> cuts;  // at most kMostCuts, including those of idle sequences since the previous line
   std::size_t cuts_left_out = 0;
   ByteCount stored_bytes;  // in all cuts of its own
@@ -106,9 +109,11 @@ struct RequestTrace {
   static constexpr std::size_t kMostCuts = 1024;
 
   void add(const TraceCut& cut);
-  void add_read(ByteCount bytes, double ms) {
-    read_bytes += bytes;
-    read_ms += ms;
+  void add_read(const cache::LoadResult& result) {
+    read_bytes += result.bytes_read;
+    read_ms += result.read_ms;
+    shared_read_bytes += result.shared_bytes;
+    shared_read_ms += result.shared_ms;
   }
   void add_restored(ByteCount bytes, double ms) {
     restored_bytes += bytes;

@@ -30,7 +30,10 @@ std::string_view name_of(format::PartKind kind) {
 std::string short_name(const Tenant& tenant) { return tenant.hex(4); }
 
 Json tiers_json(const JobStats& stats) {
-  return {{"memory", stats.memory_tokens}, {"ram", stats.ram_tokens}, {"disk", stats.disk_tokens}};
+  return {{"memory", stats.memory_tokens},
+          {"ram", stats.ram_tokens},
+          {"disk", stats.disk_tokens},
+          {"shared", stats.shared_tokens}};
 }
 
 Json candidate_json(const policy::Candidate& candidate, format::PartKind restorable) {
@@ -38,7 +41,7 @@ Json candidate_json(const policy::Candidate& candidate, format::PartKind restora
   const bool resident = candidate.kind == Kind::kResident;
   Json json;
   json["kind"] = resident ? "memory" : candidate.kind == Kind::kRows ? "rows" : name_of(restorable);
-  json["tier"] = resident ? "memory" : candidate.on_disk ? "disk" : "ram";
+  json["tier"] = resident ? "memory" : to_string(candidate.tier);
   json["sequence"] = resident ? Json(candidate.seq.value()) : Json(nullptr);
   json["from"] = candidate.run.begin.value();
   json["to"] = candidate.run.end.value();
@@ -82,7 +85,9 @@ Json difference_json(const std::optional<Difference>& difference, const Vocabula
 Json rates_json(const policy::Rates& rates) {
   return {{"prefill_tokens_per_s", std::round(rates.prefill_tokens_per_s)},
           {"ram_restore_bytes_per_s", std::round(rates.ram_restore_bytes_per_s)},
-          {"disk_read_bytes_per_s", std::round(rates.disk_read_bytes_per_s)}};
+          {"disk_read_bytes_per_s", std::round(rates.disk_read_bytes_per_s)},
+          {"shared_read_bytes_per_s", std::round(rates.shared_read_bytes_per_s)},
+          {"shared_wait_ms", rounded_ms(rates.shared_wait_s * 1e3)}};
 }
 
 // Why prefill began where it began: the same in a trace and in a lookup.
@@ -145,6 +150,8 @@ void add_work(Json& json, const RequestTrace& trace) {
   json["restored_ms"] = rounded_ms(trace.restored_ms);
   json["read_bytes"] = trace.read_bytes.value();
   json["read_ms"] = rounded_ms(trace.read_ms);
+  json["shared_read_bytes"] = trace.shared_read_bytes.value();
+  json["shared_read_ms"] = rounded_ms(trace.shared_read_ms);
   json["stored_bytes"] = trace.stored_bytes.value();
   json["stored_ms"] = rounded_ms(trace.stored_ms);
   json["cuts"] = Json::array();
@@ -156,6 +163,7 @@ void add_work(Json& json, const RequestTrace& trace) {
     json["waited_ms"][std::string(to_string(cause))] = rounded_ms(trace.stats.waits.ended()[cause]);
   }
   json["preemptions"] = trace.stats.preemptions;
+  json["search_ms"] = rounded_ms(trace.stats.search_ms);
   json["load_ms"] = rounded_ms(trace.stats.load_ms);
   json["prompt_ms"] = rounded_ms(trace.stats.prompt_ms);
   json["predicted_ms"] = rounded_ms(trace.stats.predicted_ms);
@@ -239,6 +247,15 @@ Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool pri
   json["cache_miss_reason"] = to_string(stats.miss);
   explain(json, found.explanation);
   json["first_difference"] = difference_json(found.explanation.difference, vocabulary, private_text);
+  return json;
+}
+
+Json stored_json(const cache::StoredPrefix& found, std::size_t prompt_tokens) {
+  Json json;
+  json["prompt_tokens"] = prompt_tokens;
+  json["stored_tokens"] = found.rows.value();
+  json["restorable_tokens"] = found.restorable.value();
+  json["stored"] = {{"ram", found.ram}, {"disk", found.disk}, {"shared", found.shared}};
   return json;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "base/vocabulary.h"
+#include "cache/shared_access.h"
 #include "os/append_file.h"
 #include "os/executor.h"
 #include "server/api/json_body.h"
@@ -24,6 +25,8 @@ api::Json trace_json(const AuditReport& report);
 
 // Returns the answer of /cache/lookup. `private_text`: also first_difference's known side, perhaps another client's.
 api::Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text);
+// The same with {index_only}.
+api::Json stored_json(const cache::StoredPrefix& found, std::size_t prompt_tokens);
 
 struct TraceLimits {
   std::size_t requests = 1024;  // that may wait to be written

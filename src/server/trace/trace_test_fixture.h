@@ -90,6 +90,7 @@ class Trace : public testing::Test {
     EXPECT_EQ(trace["cache_tokens"]["memory"], reply_.stats.memory_tokens);
     EXPECT_EQ(trace["cache_tokens"]["ram"], reply_.stats.ram_tokens);
     EXPECT_EQ(trace["cache_tokens"]["disk"], reply_.stats.disk_tokens);
+    EXPECT_EQ(trace["cache_tokens"]["shared"], reply_.stats.shared_tokens);
     EXPECT_EQ(trace["cache_source"], to_string(reply_.stats.source));
     EXPECT_EQ(trace["cache_point"], to_string(reply_.stats.point));
     EXPECT_EQ(trace["cache_miss_reason"], to_string(reply_.stats.miss));

@@ -1,0 +1,343 @@
+// The shared tier: servers that have an engine in common and nothing else. State of one is found, loaded and restored
+// by another, byte for byte, in each class of models; and an engine that loses, lies or hangs costs only time.
+
+#include <random>
+
+#include "base/test_seed.h"
+#include "cache/cache_test_fixture.h"
+#include "cache/seeking.h"
+
+namespace kvkeep::cache {
+namespace {
+
+policy::PromptMarkers ending_at(std::size_t end) {
+  policy::PromptMarkers markers;
+  markers.message_ends = {Position{} + end};
+  return markers;
+}
+
+struct Pair {
+  explicit Pair(const ModelClass& model = kRowsModel) {
+    for (World* server : {&first, &second}) {
+      server->model = model;
+      server->open_without_disk();
+    }
+  }
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World first{engine};
+  World second{engine};
+};
+
+class SharedClasses : public testing::TestWithParam<ModelClass> {};
+
+TEST_P(SharedClasses, AnotherServerGoesOnFromWhatOnePublished) {
+  Pair pair(GetParam());
+  const Tokens told = conversation(1, 300);
+  ASSERT_TRUE(pair.first.keep(told));
+  pair.first.publish();
+  const Tokens prompt = told + conversation(500, 60);
+  const SeekResult found = pair.second.seek(prompt, ending_at(told.size()));
+  EXPECT_TRUE(found.asked);
+  EXPECT_EQ(found.found, Position{300});
+  EXPECT_EQ(pair.second.check(prompt), 300U);
+  if (GetParam().shape.needs_points()) {
+    EXPECT_EQ(pair.second.restorable(prompt).back(), 300U);
+  }
+  EXPECT_EQ(pair.second.seek(prompt, ending_at(told.size())).asked, false) << "little is unknown now";
+}
+
+TEST_P(SharedClasses, ConversationsThatBranchOffInTheMiddleOfASegmentAreFoundWhole) {
+  Pair pair(GetParam());
+  const Tokens trunk = conversation(1, 330);
+  ASSERT_TRUE(pair.first.keep(trunk, 64));
+  const Tokens branch = head(trunk, 283) + conversation(700, 200);
+  ASSERT_TRUE(pair.first.keep(branch, 64));
+  pair.first.publish();
+  const Tokens prompt = branch + conversation(900, 40);
+  EXPECT_EQ(pair.second.seek(prompt, ending_at(branch.size())).found, Position{} + branch.size());
+  EXPECT_EQ(pair.second.check(prompt), branch.size());
+  if (GetParam().shape.needs_points()) {
+    EXPECT_EQ(pair.second.restorable(prompt).back(), branch.size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SharedClasses, testing::ValuesIn(kClasses),
+                         [](const auto& each) { return each.param.name; });
+
+// ---- what is published ----
+
+TEST(Publishing, ShortPromptsAreNotWorthIt) {
+  Pair pair;
+  pair.first.grow(conversation(1, 240));
+  pair.first.publish();
+  EXPECT_EQ(pair.engine.puts, 0U);
+  pair.first.grow(conversation(1, 260));
+  pair.first.publish();
+  EXPECT_EQ(pair.engine.puts, 17U) << "with all that leads to it";
+}
+
+TEST(Publishing, EachSegmentGoesOnce) {
+  Pair pair;
+  const Tokens tokens = conversation(1, 320);
+  pair.first.grow(tokens);
+  pair.first.publish();
+  pair.first.grow(tokens + conversation(50, 16));
+  pair.first.publish();
+  EXPECT_EQ(pair.first.share_counters().published, 21U);
+  EXPECT_EQ(pair.first.share_counters().already_there, 0U);
+  pair.second.grow(tokens);
+  pair.second.publish();
+  EXPECT_EQ(pair.engine.puts, 21U) << "two servers computed the same";
+  EXPECT_EQ(pair.second.share_counters().already_there, 20U);
+}
+
+TEST(Publishing, AServerThatOnlyReadsPublishesNothing) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World reader{engine};
+  reader.share_mode = share::ShareMode::kRead;
+  reader.open_without_disk();
+  EXPECT_FALSE(reader.cache->publishes());
+  reader.grow(conversation(1, 320));
+  reader.publish();
+  EXPECT_EQ(engine.puts, 0U);
+}
+
+TEST(Publishing, EndsWhenStoredStateIsWrong) {
+  Pair pair;
+  pair.first.cache->distrust("an audit");
+  pair.first.grow(conversation(1, 320));
+  pair.first.publish();
+  EXPECT_EQ(pair.engine.puts, 0U);
+  EXPECT_FALSE(pair.first.cache->can_seek());
+}
+
+TEST(Publishing, StateThatLoadsSlowerThanItIsPrefilledStays) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World server{engine, mebibytes(64)};
+  server.model.row_bytes = 8192;  // enough to measure how fast they are written
+  server.open_without_disk();
+  engine.answer_ms = 4;
+  server.grow(conversation(1, 320));
+  server.publish();
+  const std::uint64_t before = engine.puts;
+  ASSERT_GT(before, 0U) << "rates were unknown";
+  server.cache->note_prefill_rate(1e9);
+  server.grow(conversation(100, 320));
+  server.publish();
+  EXPECT_EQ(engine.puts, before);
+  server.cache->note_prefill_rate(1);
+  server.grow(conversation(200, 320));
+  server.publish();
+  EXPECT_GT(engine.puts, before);
+}
+
+// The engine was restarted, or evicted the beginning: what continues it would be orphaned for ever.
+TEST(Publishing, BeginsAnewWhenTheEngineLostWhatCameBefore) {
+  Pair pair;
+  const Tokens told = conversation(1, 320);
+  pair.first.grow(told);
+  pair.first.publish();
+  pair.engine.objects.clear();
+  pair.clock.advance_ms(100'000);
+  for (std::size_t turn = 1; turn <= 3; ++turn) {
+    pair.first.grow(told + conversation(300, 64 * turn));
+    pair.first.publish();
+  }
+  const Tokens prompt = told + conversation(300, 300);
+  EXPECT_GE(pair.second.seek(prompt).found, Position{384});
+  EXPECT_GE(pair.second.check(prompt), 384U);
+}
+
+// Where a sequence of 3,000 tokens, captured in two portions, is cut.
+std::vector<std::size_t> ends_after_capture(World& world) {
+  const Tokens tokens = conversation(1, 3000);
+  OneSequence memory(tokens);
+  Track track = world.cache->track({});
+  for (const std::size_t end : {std::size_t{1500}, tokens.size()}) {
+    EXPECT_TRUE(capture(*world.cache, memory, SeqId{0}, head(tokens, end), track).complete);
+  }
+  std::vector<std::size_t> ends;
+  for (const LeasedStep& step : world.cache->lease(tokens)->steps()) ends.push_back(step.range.end.value());
+  return ends;
+}
+
+TEST(Publishing, EndsSegmentsWhereOthersLook) {
+  Pair pair;
+  EXPECT_EQ(ends_after_capture(pair.first), (std::vector<std::size_t>{32, 256, 1500, 2048, 3000}));
+  World alone;
+  alone.open_without_disk();
+  EXPECT_EQ(ends_after_capture(alone), (std::vector<std::size_t>{32, 256, 1500, 3000}));
+}
+
+// ---- what is found ----
+
+TEST(Seeking, TenantsFindOnlyTheirOwn) {
+  Pair pair;
+  const Tokens told = conversation(1, 320);
+  pair.first.tenant = tenant_of({}, "ours");
+  pair.first.grow(told);
+  pair.first.publish();
+  EXPECT_EQ(pair.second.seek(told).found, Position{});
+  pair.second.tenant = tenant_of({}, "ours");
+  EXPECT_EQ(pair.second.seek(told).found, Position{320});
+  pair.second.tenant = kNoTenant;
+  EXPECT_EQ(pair.second.cache->lease(told)->end(), Position{});
+}
+
+TEST(Seeking, AsksOnlyWhereEnoughIsUnknown) {
+  Pair pair;
+  const Tokens told = conversation(1, 320);
+  EXPECT_FALSE(pair.second.seek(head(told, 200)).asked);
+  pair.second.grow(told);
+  EXPECT_FALSE(pair.second.seek(told + conversation(90, 200)).asked);
+  EXPECT_TRUE(pair.second.seek(told + conversation(90, 300)).asked);
+  EXPECT_EQ(pair.second.share_counters().lookups, 1U);
+}
+
+TEST(Seeking, StateThatWasEvictedMeanwhileIsForgotten) {
+  Pair pair;
+  const Tokens told = conversation(1, 320);
+  pair.first.grow(told);
+  pair.first.publish();
+  ASSERT_EQ(pair.second.seek(told).found, Position{320});
+  EXPECT_EQ(pair.second.cache->lease(told)->steps().front().tier, Tier::kShared);
+  for (auto& [name, object] : pair.engine.objects) object.pieces.clear();
+  EXPECT_EQ(pair.second.check(told), 0U);
+  EXPECT_EQ(pair.second.cache->stats().segments, 0U);
+  EXPECT_EQ(pair.second.cache->stats().damaged, 0U) << "it promised nothing";
+}
+
+TEST(Seeking, AHungEngineCostsOneDeadline) {
+  Pair pair;
+  const Tokens told = conversation(1, 3000);  // ends of it lie at each node
+  for (auto& node : pair.engine.nodes) node = share::FrailWorld::Node::kHung;
+  const std::int64_t begin_ns = pair.clock.monotonic_ns();
+  for (int i = 0; i < 20; ++i) (void)pair.second.seek(told);
+  EXPECT_LE(os::elapsed_ms(begin_ns, pair.clock.monotonic_ns()), 51.0);
+  EXPECT_FALSE(pair.second.cache->can_seek());
+}
+
+TEST(Seeking, RemembersAsManyAsItMayAndForgetsTheOldest) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World first{engine};
+  World second{engine};
+  second.most_shared = 50;
+  for (World* server : {&first, &second}) server->open_without_disk();
+  const auto talk = [](TokenId number) { return conversation(number * 100 + 1, 320); };
+  for (TokenId number = 0; number < 4; ++number) first.grow(talk(number));
+  first.publish();
+  for (TokenId number = 0; number < 4; ++number) EXPECT_EQ(second.seek(talk(number)).found, Position{320});
+  EXPECT_LE(second.cache->stats().segments, 50U);
+  EXPECT_EQ(second.check(talk(3)), 320U);
+  EXPECT_EQ(second.cache->lease(talk(0))->end(), Position{});
+  const auto held = second.cache->lease(talk(2));
+  EXPECT_EQ(held->end(), Position{320});
+  for (TokenId number = 4; number < 6; ++number) first.grow(talk(number));
+  first.publish();
+  for (TokenId number = 4; number < 6; ++number) EXPECT_EQ(second.seek(talk(number)).found, Position{320});
+  EXPECT_EQ(second.cache->lease(talk(2))->end(), Position{320}) << "a request holds it";
+  EXPECT_EQ(second.check(talk(3)), 320U) << "it is in RAM by now";
+}
+
+TEST(Seeking, StateThatArrivedIsWrittenLikeCapturedState) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World first{engine};
+  World second{engine};
+  first.open_without_disk();
+  ASSERT_TRUE(second.open());
+  const Tokens told = conversation(1, 320);
+  first.grow(told);
+  first.publish();
+  ASSERT_EQ(second.seek(told).found, Position{320});
+  EXPECT_EQ(second.check(told), 320U);
+  second.grow(told + conversation(50, 32));
+  second.publish();
+  engine.objects.clear();
+  ASSERT_TRUE(second.restart());
+  EXPECT_EQ(second.check(told + conversation(50, 40)), 352U) << "from its own disk";
+}
+
+// ---- stories ----
+
+// Two servers, a few conversations that wander between them, and an engine that loses, flips, swaps, hangs and fills
+// up.
+class SharedStory {
+ public:
+  SharedStory(const ModelClass& model, std::uint64_t seed) : random_(seed), pair_(model) {
+    for (int talk = 0; talk < 3; ++talk) talks_.push_back(conversation(talk * 100 + 1, 260));
+  }
+  // check() and restorable() compare every byte.
+  void turn() {
+    Tokens& talk = talks_[random_() % talks_.size()];
+    World& server = random_() % 2 == 0 ? pair_.first : pair_.second;
+    if (server.cache->can_seek()) (void)server.seek(talk + conversation(7, 300), ending_at(talk.size()));
+    (void)server.check(talk);
+    if (server.model.shape.needs_points()) (void)server.restorable(talk);
+    talk = talk + conversation(static_cast<TokenId>(random_() % 900), 20 + random_() % 90);
+    (void)server.keep(talk, 16 + random_() % 48);
+    random_() % 3 == 0 ? server.writer.run_all() : server.publish();
+    server.cache->tick();
+  }
+  void harm() {
+    pair_.engine.harm(random_);
+    for (auto& node : pair_.engine.nodes)
+      node = static_cast<share::FrailWorld::Node>(random_() % 8 < 4 ? random_() % 4 : 0);
+    pair_.engine.full = random_() % 6 == 0;
+    pair_.engine.reads_hang = random_() % 9 == 0;
+    if (random_() % 5 == 0) pair_.engine.cut_put_at = 1 + random_() % 4;
+    pair_.clock.advance_ms(static_cast<std::int64_t>(random_() % 20'000));
+  }
+  void heal() {
+    for (auto& node : pair_.engine.nodes) node = share::FrailWorld::Node::kWell;
+    pair_.engine.full = pair_.engine.reads_hang = false;
+    pair_.engine.cut_put_at = 0;
+    for (int i = 0; i < 400; ++i) {
+      pair_.clock.advance_ms(1'000);
+      for (World* server : {&pair_.first, &pair_.second}) {
+        server->cache->tick();
+        server->publish();
+      }
+    }
+  }
+  // A new conversation of one server is found by the other.
+  void expect_warm() {
+    const Tokens talk = conversation(5000, 300);
+    ASSERT_TRUE(pair_.first.keep(talk));
+    pair_.first.publish();
+    EXPECT_EQ(pair_.second.seek(talk + conversation(6000, 10), ending_at(talk.size())).found, Position{300});
+    EXPECT_EQ(pair_.second.check(talk), 300U);
+  }
+
+ private:
+  std::mt19937_64 random_;
+  Pair pair_;
+  std::vector<Tokens> talks_;
+};
+
+class SharedStories : public testing::TestWithParam<ModelClass> {};
+
+TEST_P(SharedStories, GiveNoWrongByteAndEndWarm) {
+  const std::uint64_t first_seed = test_seed();
+  for (std::uint64_t seed = first_seed; seed < first_seed + 6; ++seed) {
+    SCOPED_TRACE(seed);
+    SharedStory story(GetParam(), seed);
+    for (int i = 0; i < 25; ++i) {
+      story.turn();
+      if (i % 2 == 0) story.harm();
+    }
+    story.heal();
+    story.expect_warm();
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SharedStories, testing::ValuesIn(kClasses),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace kvkeep::cache

@@ -1,0 +1,60 @@
+#include "server/run/search.h"
+
+#include <utility>
+
+#include "cache/cache.h"
+#include "policy/share.h"
+
+namespace kvkeep::server {
+
+// ---- one search ----
+
+std::optional<cache::SeekResult> Search::result() const {
+  if (!answered_) return std::nullopt;
+  return result_;
+}
+
+void Search::answer(const cache::SeekResult& result) {
+  result_ = result;
+  answered_ = true;
+}
+
+// ---- searches ----
+
+struct Searches::Bell {
+  Mutex mutex;
+  std::function<void()> wake GUARDED_BY(mutex);
+
+  void ring() {
+    const MutexLock lock(mutex);
+    if (wake) wake();
+  }
+};
+
+Searches::Searches(cache::Cache& cache, os::Clock& clock, std::function<void()> wake)
+    : cache_(cache), clock_(clock), bell_(std::make_shared<Bell>()) {
+  const MutexLock lock(bell_->mutex);
+  bell_->wake = std::move(wake);
+}
+
+Searches::~Searches() {
+  const MutexLock lock(bell_->mutex);
+  bell_->wake = nullptr;
+}
+
+std::shared_ptr<Search> Searches::begin(const Job& job) {
+  const bool may_reuse = job.cache_prompt && !job.scored_prompt && !job.ahead;
+  if (!may_reuse || !policy::worth_searching(job.prompt.size(), Position{}) || !cache_.can_seek()) return nullptr;
+  const auto search = std::make_shared<Search>(clock_);
+  cache_.seek({.prompt = job.prompt,
+               .markers = job.markers,
+               .tenant = job.tenant,
+               .wanted = [search] { return search->wanted(); }},
+              [search, bell = bell_](const cache::SeekResult& result) {
+                search->answer(result);
+                bell->ring();
+              });
+  return search;
+}
+
+}  // namespace kvkeep::server
