@@ -34,7 +34,7 @@ struct TierOptions {
   ByteCount disk_written_per_day;         // 0: no limit
 };
 
-// The tier that servers of several machines share; share_setup.h opens it.
+// The tier that servers of several machines share; cache_setup.h opens it.
 struct SharedTierOptions {
   std::string url;  // empty: there is none
   share::ShareMode mode = share::ShareMode::kBoth;

@@ -19,10 +19,10 @@ namespace {
 
 using Progress = std::function<void(std::size_t done, std::size_t of)>;
 
-constexpr std::uint32_t kReplyTokens = 8;
+constexpr std::uint32_t kSharedReplyTokens = 8;
 constexpr std::uint32_t kTurnTokens = 120;
-constexpr std::uint32_t kTemplateTokens = 512;  // for the template's text in all turns, more than needed
-constexpr int kPublishedWithinMs = 1'000;       // captured state is in an engine on this machine within 300 ms
+constexpr std::uint32_t kSharedTemplateTokens = 512;  // for the template's text in all turns, more than needed
+constexpr int kPublishedWithinMs = 1'000;             // captured state is in an engine on this machine within 300 ms
 
 struct Counted {
   std::uint64_t prefilled = 0;
@@ -36,7 +36,7 @@ class Sharers {
   static Result<Sharers> start(const BenchOptions& bench, const SharingOptions& options, Interrupt& interrupt) {
     Workload sizes;  // only of the context
     const auto turns = static_cast<std::uint32_t>(options.turns + 1);
-    sizes.context_tokens = options.prompt_tokens + turns * (kTurnTokens + kReplyTokens) + kTemplateTokens;
+    sizes.context_tokens = options.prompt_tokens + turns * (kTurnTokens + kSharedReplyTokens) + kSharedTemplateTokens;
     Sharers sharers;
     for (std::size_t i = 0; i < kServers; ++i) {
       TRY_ASSIGN(Served served, Served::start(bench, sizes, {"--share", options.url}, interrupt));
@@ -57,7 +57,7 @@ class Sharers {
     messages.push_back(chat_message("user", words));
     TRY_ASSIGN(std::vector<TokenId> prompt, client.chat_ids(messages));
     const std::uint64_t before = server.decoded_ids();
-    const Exchange reply = client.chat(messages, {.reply_tokens = kReplyTokens, .whole_length = true});
+    const Exchange reply = client.chat(messages, {.reply_tokens = kSharedReplyTokens, .whole_length = true});
     if (!reply.answered()) return unsupported(fmt::format("{}: {}", label, reply.failure()));
     TRY_ASSIGN(const std::vector<TokenId> sampled, client.tokenize(reply.facts.text));
     const std::uint64_t decoded = server.decoded_ids() - before;

@@ -117,7 +117,7 @@ TEST(Publishing, StateThatLoadsSlowerThanItIsPrefilledStays) {
   sim::SimClock clock;
   share::FrailWorld engine{clock};
   World server{engine, mebibytes(64)};
-  server.model.row_bytes = 8192;  // enough to measure how fast they are written
+  server.model.row_bytes = 32'768;  // enough to measure how fast they are written
   server.open_without_disk();
   engine.answer_ms = 4;
   server.grow(conversation(1, 320));
@@ -160,7 +160,8 @@ std::vector<std::size_t> ends_after_capture(World& world) {
     EXPECT_TRUE(capture(*world.cache, memory, SeqId{0}, head(tokens, end), track).complete);
   }
   std::vector<std::size_t> ends;
-  for (const LeasedStep& step : world.cache->lease(tokens)->steps()) ends.push_back(step.range.end.value());
+  const std::shared_ptr<Lease> leased = world.cache->lease(tokens);
+  for (const LeasedStep& step : leased->steps()) ends.push_back(step.range.end.value());
   return ends;
 }
 

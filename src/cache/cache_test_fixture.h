@@ -13,6 +13,7 @@
 #include "cache/capture.h"
 #include "cache/shaky_tier_fixture.h"
 #include "share/frail_engine_fixture.h"
+#include "share/shared_store.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"

@@ -57,7 +57,8 @@ class Prefixes {
 
   // Returns true if the way copies rows from a sequence that RAM has, too.
   bool copies_from_ram_too(const CachedPrefix& way) const {
-    return view_.forks_copy && way.source != nullptr && disturbance(way) > 0 && rows_until({}, CacheTier::kRam) >= way.from_memory;
+    return view_.forks_copy && way.source != nullptr && disturbance(way) > 0 &&
+           rows_until({}, CacheTier::kRam) >= way.from_memory;
   }
 
   Position cached_until() const {

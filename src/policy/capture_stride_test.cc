@@ -1,6 +1,6 @@
-#include "policy/capture_stride.h"
-
 #include <gtest/gtest.h>
+
+#include "policy/cut.h"
 
 namespace kvkeep::policy {
 namespace {

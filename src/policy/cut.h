@@ -18,6 +18,8 @@
 // - *cold* and *continued* positions only by length, as ds4-server computes them, for prompts without turns.
 // docs/cuts.md compares formulas and defaults with ds4-server's and llama-server's.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -175,5 +177,13 @@ class StreamedPoints {
 
 // Returns how many points fit together into a share of the RAM budget, at most `most`.
 std::size_t points_that_fit(ByteCount ram_budget, std::size_t share, ByteCount point, std::size_t most);
+
+// Where any rows can be saved only together with all before them (cache::ModelMemory::own_cells): returns how many
+// tokens after `captured` the next capture lies, at least `least`. All captures of a sequence together then copy at
+// most `most_copies` times as many rows as it had at the last one: ends that grow by m / (m - 1) add up to m times the
+// last one, and equal steps before that to less. Precondition: most_copies > 1.
+constexpr std::size_t whole_capture_stride(std::size_t captured, std::size_t least, std::size_t most_copies) {
+  return std::max(least, captured / (most_copies - 1) + 1);
+}
 
 }  // namespace kvkeep::policy

@@ -37,7 +37,7 @@ double value_of(const std::vector<api::Metric>& metrics, const std::string& name
 
 TEST(Metrics, EachIsDocumented) {
   std::set<std::string> names;
-  for (const api::Metric& metric : metrics_of({}, {}, {})) {
+  for (const api::Metric& metric : metrics_of({}, {}, {}, share::ShareCounters{})) {
     EXPECT_TRUE(names.insert(metric.name).second) << metric.name;
     EXPECT_TRUE(metric.help.ends_with('.')) << metric.help;
     const bool counts = metric.name.ends_with("_total") || metric.name == "llamacpp:n_tokens_max";  // as llama-server

@@ -1,5 +1,7 @@
 #include "server/run/request.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -44,6 +46,23 @@ void note_search(Request& request, policy::RateMeter& rates) {
   const auto found = search->result();
   request.stats.search_ms = found ? found->ms : search->ms();
   if (found && found->asked) rates.note_shared_answer(found->ms);
+}
+
+void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t now_ns, policy::RateMeter& rates) {
+  request.phase = Request::Phase::kWaiting;
+  request.stats.load_ms += static_cast<double>(now_ns - request.load_started_ns) / 1e6;
+  if (request.seq) request.stats.waits.end(now_ns);  // else it waits for cells
+  if (request.trace != nullptr) request.trace->add_read(result);
+  rates.note_read(result.bytes_read, result.read_ms);
+  rates.note_shared_read(result.shared_bytes, result.shared_reads, result.shared_ms);
+  if (result.status) return;
+  spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
+               request.job.id);
+  request.restore.note_failed_read();
+}
+
+Occupant occupant(const Request& request, bool cached) {
+  return {.id = request.job.id, .tenant = request.job.tenant, .cached = cached, .sampled = request.effective.sampled};
 }
 
 Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,

@@ -92,6 +92,12 @@ std::unique_ptr<Request> make_request(Submission submission);
 // Takes the result of its search of the shared tier, if it had one.
 void note_search(Request& request, policy::RateMeter& rates);
 
+// State was read for it, or could not be.
+void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t now_ns, policy::RateMeter& rates);
+
+// Shows a sequence which request takes it. `cached`: its state may be captured and shared.
+Occupant occupant(const Request& request, bool cached);
+
 // Makes a sampler and shows it the tokens that penalties look back at. Errors as Engine::make_sampler.
 Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
                                                       engine::Engine& engine);

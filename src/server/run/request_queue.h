@@ -48,8 +48,8 @@ class RequestQueue {
   // Estimates the tokens to prefill of at most `most` requests that have no estimate: each is looked up once. Until
   // then all of its prompt counts.
   void estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most);
-  // Lets requests go on whose searches are over, and those for whose prefix `is_over` says so; from now on they wait for
-  // a place. Returns true if there were any.
+  // Lets requests go on whose searches are over, and those for whose prefix `is_over` says so; from now on they wait
+  // for a place. Returns true if there were any.
   bool release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns);
   void erase_ended();
   void clear();

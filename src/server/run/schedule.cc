@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policy/capture_stride.h"
+#include "policy/cut.h"
 #include "policy/share.h"
 
 namespace kvkeep::server {
@@ -70,8 +70,7 @@ CaptureStride Schedule::capture_stride(const Request& request) const {
     const std::size_t tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least;
     stride = {.tokens = to_pin(request.captured_to, tokens), .bounds = true};
   } else {
-    stride.tokens =
-        memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
+    stride.tokens = memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
   }
   if (options_.on_grid && kept) stride.grid = policy::share_grid(least);
   return stride;

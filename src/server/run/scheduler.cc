@@ -220,11 +220,7 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
     request.fork_refused |= shares && sequences_[plan.source].state == Sequence::State::kBusy;
     return start_again(request);
   }
-  sequences_.occupy(*request.seq,
-                    {.id = request.job.id,
-                     .tenant = request.job.tenant,
-                     .cached = lookup_.cached(request.job),
-                     .sampled = request.effective.sampled},
+  sequences_.occupy(*request.seq, occupant(request, lookup_.cached(request.job)),
                     TokenSpan(request.effective.tokens).first(plan.from_memory.value()));
   if (plan.load_too_slow) trials_.note_refused();
   if (plan.restored_to > plan.from_memory || plan.point) trials_.note_restored();
@@ -270,17 +266,7 @@ void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
 }
 
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
-  request.phase = Phase::kWaiting;
-  request.stats.load_ms += ms_since(request.load_started_ns);
-  if (request.seq) request.stats.waits.end(clock_.monotonic_ns());  // else it waits for cells
-  if (request.trace != nullptr) request.trace->add_read(result);
-  rates_.note_read(result.bytes_read, result.read_ms);
-  rates_.note_shared_read(result.shared_bytes, result.shared_reads, result.shared_ms);
-  if (!result.status) {
-    spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
-                 request.job.id);
-    request.restore.note_failed_read();
-  }
+  note_loaded(request, result, clock_.monotonic_ns(), rates_);
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq || ends(request)) return request.restore.end();
   const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());

@@ -16,6 +16,7 @@
 #include "cache/cache.h"
 #include "engine/fake/fake_engine.h"
 #include "server/run/scheduler.h"
+#include "share/shared_store.h"
 
 namespace kvkeep::server {
 

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "cache/cache.h"
 #include "cache/capture.h"
-#include "policy/capture_stride.h"
+#include "policy/cut.h"
 
 namespace kvkeep::server {
 

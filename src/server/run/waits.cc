@@ -1,5 +1,6 @@
 #include "server/run/waits.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "os/clock.h"
@@ -16,6 +17,10 @@ std::string_view to_string(WaitCause cause) {
   }
   return "place";
 }
+
+double WaitTimes::operator[](WaitCause cause) const { return ms_[static_cast<std::size_t>(cause)]; }
+
+void WaitTimes::add(WaitCause cause, double ms) { ms_[static_cast<std::size_t>(cause)] += ms; }
 
 void WaitTimes::add(const WaitTimes& others) {
   for (const WaitCause cause : kWaitCauses) add(cause, others[cause]);

@@ -24,8 +24,8 @@ std::string_view to_string(WaitCause cause);
 // Milliseconds by cause.
 class WaitTimes {
  public:
-  double operator[](WaitCause cause) const { return ms_[static_cast<std::size_t>(cause)]; }
-  void add(WaitCause cause, double ms) { ms_[static_cast<std::size_t>(cause)] += ms; }
+  double operator[](WaitCause cause) const;
+  void add(WaitCause cause, double ms);
   void add(const WaitTimes& others);
 
  private:

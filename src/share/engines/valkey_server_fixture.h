@@ -48,7 +48,10 @@ inline std::string run_tool(const std::string& name, Arguments arguments) {
 class ValkeyServer {
  public:
   explicit ValkeyServer(Arguments more = {}, bool tls = false) : more_(std::move(more)), tls_(tls) {
-    port_ = *os::free_port();
+    constexpr int kBusOffset = 10'000;  // a node of a cluster listens there, too
+    do {
+      port_ = *os::free_port();
+    } while (port_ + kBusOffset > 65'535);
     start();
   }
 

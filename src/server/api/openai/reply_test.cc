@@ -38,7 +38,7 @@ GenerationResult result() {
 const std::string expected_timings =
     R"("timings":{"cache_n":6,"prompt_n":4,"prompt_ms":8.0,"prompt_per_token_ms":2.0,"prompt_per_second":500.0,)"
     R"("predicted_n":3,"predicted_ms":1.0,"predicted_per_token_ms":0.5,"predicted_per_second":2000.0,)"
-    R"("cache_source":"ram-token","cache_tokens":{"memory":2,"ram":4,"disk":0},"cache_point":"disk",)"
+    R"("cache_source":"ram-token","cache_tokens":{"memory":2,"ram":4,"disk":0,"shared":0},"cache_point":"disk",)"
     R"("cache_miss_reason":"new-tokens"})";
 const std::string expected_usage =
     R"("usage":{"completion_tokens":3,"prompt_tokens":10,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":6},)"
@@ -227,7 +227,7 @@ TEST(Timings, NothingIsDividedByZero) {
   EXPECT_EQ(to_line(timings_json({})),
             R"({"cache_n":0,"prompt_n":0,"prompt_ms":0.0,"prompt_per_token_ms":0.0,"prompt_per_second":0.0,)"
             R"("predicted_n":0,"predicted_ms":0.0,"predicted_per_token_ms":0.0,"predicted_per_second":0.0,)"
-            R"("cache_source":"none","cache_tokens":{"memory":0,"ram":0,"disk":0},"cache_point":"none"})");
+            R"("cache_source":"none","cache_tokens":{"memory":0,"ram":0,"disk":0,"shared":0},"cache_point":"none"})");
 }
 
 TEST(Replies, InvalidUtf8NeverThrows) {
