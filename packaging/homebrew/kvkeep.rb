@@ -12,16 +12,19 @@ class Kvkeep < Formula
   depends_on "cmake" => :build
   depends_on "ninja" => :build
   depends_on "nlohmann-json" => :build
+  depends_on "openssl@3"
   depends_on "pkgconf" => :build
   depends_on "blake3"
   depends_on "boost"
   depends_on "fmt"
+  depends_on "hiredis"
   depends_on "llama.cpp"
   depends_on "spdlog"
   depends_on "utf8proc"
   depends_on "xxhash"
   depends_on "zstd"
 
+  uses_from_macos "curl"
   uses_from_macos "zlib"
 
   def install

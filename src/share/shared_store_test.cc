@@ -70,6 +70,30 @@ TEST_F(SharedStoreTest, AWayMayLeaveASegmentInItsMiddle) {
   EXPECT_EQ(server.restorable(second, every(20, 60)), Position{60});
 }
 
+// Its codes are right, because a holder of the key wrote it.
+TEST_F(SharedStoreTest, AStepThatNamesAnotherPromptsSegmentEndsThePath) {
+  ShareServer server(world_);
+  const Tokens own = share_prompt(1, 40);
+  const Tokens other = share_prompt(2, 40);
+  server.publish(other, every(20, 40));
+  std::vector<format::PathStep> path{server.step(own, Position{20}), server.step(own, Position{40})};
+  path.front().object_hash = server.step(other, Position{40}).hash;
+  path.front().object_end = Position{40};
+  server.store().offer(server.publication(own, {Position{20}, Position{40}}, PartKind::kRows, path));
+  server.executor().run_all();
+  ASSERT_EQ(world_.objects.size(), 3u);
+  EXPECT_EQ(server.restorable(own, every(20, 40)), Position{});
+  path.front() = server.step(other, Position{20});
+  FrailWorld fresh(clock_);
+  ShareServer second(fresh);
+  second.publish(other, every(20, 40));
+  second.store().offer(second.publication(own, {Position{20}, Position{40}}, PartKind::kRows, path));
+  second.executor().run_all();
+  ASSERT_EQ(fresh.objects.size(), 3u);
+  EXPECT_FALSE(second.find(own, every(20, 40)).has_value());
+  EXPECT_EQ(second.store().counters().foreign_paths, 1u);
+}
+
 TEST_F(SharedStoreTest, PointsAreFoundWithTheRowsThatLeadToThem) {
   ShareServer one(world_);
   ShareServer other(world_);

@@ -21,7 +21,7 @@
 namespace kvkeep::share {
 
 inline std::int64_t in_ms(std::int64_t ms) { return os::real_clock().monotonic_ns() + ms * 1'000'000; }
-inline std::int64_t soon() { return in_ms(20'000); }
+inline std::int64_t soon() { return in_ms(60'000); }
 
 inline ObjectName object_name(std::uint32_t number, ObjectKind kind = ObjectKind::kRows) {
   PrefixHash hash;
