@@ -48,11 +48,13 @@ inline std::string run_tool(const std::string& name, Arguments arguments) {
 class ValkeyServer {
  public:
   explicit ValkeyServer(Arguments more = {}, bool tls = false) : more_(std::move(more)), tls_(tls) {
-    constexpr int kBusOffset = 10'000;  // a node of a cluster listens there, too
-    do {
+    // A port may be taken between its choice and its use; and a node of a cluster takes one that is higher by 10,000.
+    constexpr int kMostTries = 20;
+    for (int i = 0; i < kMostTries && !is_up(); ++i) {
       port_ = *os::free_port();
-    } while (port_ + kBusOffset > 65'535);
-    start();
+      if (port_ + 10'000 <= 65'535) launch();
+    }
+    EXPECT_TRUE(is_up());
   }
 
   int port() const { return port_; }
@@ -60,6 +62,24 @@ class ValkeyServer {
   const std::string& folder() const { return folder_.path(); }
 
   void start() {
+    launch();
+    EXPECT_TRUE(is_up());
+  }
+  void kill() {
+    child_->kill();
+    EXPECT_TRUE(child_->wait(5000).ok());
+  }
+  void stop() { signal("-STOP"); }
+  void go_on() { signal("-CONT"); }
+  std::string cli(Arguments words) const {
+    words.insert(words.begin(), {"-h", "127.0.0.1", "-p", std::to_string(port_)});
+    return run_tool("valkey-cli", std::move(words));
+  }
+
+ private:
+  bool is_up() { return child_ != nullptr && !child_->ended() && os::try_to_connect("127.0.0.1", port_, 1000).ok(); }
+  // Returns when it can be connected to, or has ended.
+  void launch() {
     Arguments arguments{tls_ ? "--tls-port" : "--port",
                         std::to_string(port_),
                         "--bind",
@@ -78,20 +98,9 @@ class ValkeyServer {
                                   .output_path = folder_.path() + "/log"});
     ASSERT_TRUE(child.ok()) << child.error().message;
     child_ = std::move(*child);
-    ASSERT_TRUE(os::wait_until(10'000, [&] { return os::try_to_connect("127.0.0.1", port_, 100).ok(); }));
+    os::wait_until(20'000,
+                   [&] { return child_->ended().has_value() || os::try_to_connect("127.0.0.1", port_, 100).ok(); });
   }
-  void kill() {
-    child_->kill();
-    EXPECT_TRUE(child_->wait(5000).ok());
-  }
-  void stop() { signal("-STOP"); }
-  void go_on() { signal("-CONT"); }
-  std::string cli(Arguments words) const {
-    words.insert(words.begin(), {"-h", "127.0.0.1", "-p", std::to_string(port_)});
-    return run_tool("valkey-cli", std::move(words));
-  }
-
- private:
   void signal(const std::string& which) { run_tool("kill", {which, std::to_string(child_->id())}); }
 
   os::TemporaryDirectory folder_ = *os::TemporaryDirectory::make("kvkeep-valkey-");
