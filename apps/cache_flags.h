@@ -35,6 +35,7 @@ struct CacheCommandOptions {
   bool dry = false;  // change nothing
   bool quarantine = false;
   std::optional<ByteCount> to;  // --to-mb; empty: no limit
+  std::string share;            // stat: URL of the shared tier to show instead; empty: a directory
 };
 
 struct ParsedCache {

@@ -34,7 +34,6 @@
 #include "os/threads.h"
 #include "serve_log.h"
 #include "server/routes/routes.h"
-#include "server/run/break_finder.h"
 #include "server/run/embeddings.h"
 #include "server/trace/trace_file.h"
 #include "store/layout.h"

@@ -133,8 +133,8 @@ void Cache::seek(SeekOrder order, std::function<void(SeekResult)> done) {
 
 bool Cache::publishes() const { return parts_->publishing != nullptr; }
 
-ByteCount Cache::unpublished() const {
-  return parts_->shared_tier == nullptr ? ByteCount{} : parts_->shared.store->queued();
+bool Cache::publishing() const {
+  return parts_->shared_tier != nullptr && parts_->shared.store->counters().waiting > 0;
 }
 
 std::optional<share::ShareCounters> Cache::share_counters() const {

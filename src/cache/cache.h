@@ -92,8 +92,8 @@ class Cache {
   void seek(SeekOrder order, std::function<void(SeekResult)> done);
   // Returns true if state is published in a shared tier: segments then end where other servers can guess it.
   bool publishes() const;
-  // Bytes that wait to be published. They are dropped when the cache ends.
-  ByteCount unpublished() const;
+  // Returns true while state waits to be published, which is dropped when the cache ends.
+  bool publishing() const;
   // Nullopt without a shared tier.
   std::optional<share::ShareCounters> share_counters() const;
   // How fast prompts are prefilled now, by which publishing and reading from the shared tier are judged. Until it is

@@ -87,7 +87,7 @@ void Cache::Parts::finish() {
     writer.drain();
     copies.drain();
     if (shared_tier == nullptr) return;
-    if (shared.store->queued() > ByteCount{}) shared.store->distrust();  // drops it: a slow engine may take minutes
+    if (shared.store->counters().waiting > 0) shared.store->distrust();  // drops it: a slow engine may take minutes
     shared.worker->drain();
   };
   do drain();

@@ -74,6 +74,16 @@ class CollectingSink final : public JobSink {
   std::promise<Reply> promise_;
 };
 
+class CollectedAnswer final : public InspectionSink {
+ public:
+  void on_answer(Result<Inspection> answer) override { promise_.set_value(std::move(answer)); }
+  bool gone() const override { return false; }
+  Inspection wait() { return promise_.get_future().get().value(); }
+
+ private:
+  std::promise<Result<Inspection>> promise_;
+};
+
 // Each reading advances the clock by one step.
 class SteppingClock final : public os::Clock {
  public:
@@ -140,8 +150,12 @@ class World {
             .reader = share_reader.get(),
             .searcher = searcher.get()};
   }
-  // All that was captured is in the shared tier.
+  // Returns when all that ended requests computed is in the shared tier. A request captures its reply after on_done,
+  // and the engine thread answers no question before that.
   void publish() {
+    const auto sink = std::make_shared<CollectedAnswer>();
+    EXPECT_TRUE(scheduler.inspect({.tokens = {1}}, sink).ok());
+    (void)sink->wait();
     cache.flush();
     share_worker->drain();
   }
