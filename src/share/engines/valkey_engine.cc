@@ -177,10 +177,10 @@ Result<ValkeyEngine::Connection> ValkeyEngine::take(NodeId node, std::int64_t de
   {
     const MutexLock lock(mutex_);
     auto& idle = idle_[node];
-    if (!idle.empty()) {
+    while (!idle.empty()) {
       Connection connection = std::move(idle.back());
       idle.pop_back();
-      return connection;
+      if (connection->quiet()) return connection;
     }
     address = addresses_[node];
   }
