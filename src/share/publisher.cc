@@ -13,7 +13,8 @@ constexpr std::int64_t kFirstPauseNs = 5 * kSecondNs;
 constexpr std::int64_t kLongestPauseNs = 300 * kSecondNs;
 constexpr std::size_t kMostQueued = 10'000;  // offers of no bytes count as well
 constexpr std::size_t kMostRememberedParents = 65'536;
-constexpr std::int64_t kThereNs = 60 * kSecondNs;
+// An engine that lost everything is noticed after this long, by the first publication.
+constexpr std::int64_t kThereNs = 3 * kSecondNs;
 
 std::uint64_t size_of(const Publication& publication) { return publication.payload->size(); }
 std::uint64_t size_of(const RecordOffer& record) { return record.contents.size(); }
@@ -139,15 +140,19 @@ void Publisher::publish_next() {
   note_left(bytes_of(*next));
 }
 
-// A reader comes to an object over the segments of rows before it, and to a built state over its base.
+// A reader comes to an object over all segments of rows before it, and to a built state over its base. The last one
+// first, then from the root on, as many as the engine is asked for at once: an engine that began anew has the newest
+// again and lacks the root.
 std::vector<ObjectName> Publisher::parents(const Publication& publication) const {
   std::vector<ObjectName> parents;
-  const bool is_rows = publication.segment.name.kind == format::PartKind::kRows;
   const auto& path = publication.path;
-  if (path.size() > (is_rows ? 1 : 0)) {
-    const format::PathStep& before = is_rows ? path[path.size() - 2] : path.back();
-    parents.push_back(vault_.name_of(before.object_hash, format::PartKind::kRows));
-  }
+  const std::size_t before = path.size() - (publication.segment.name.kind == format::PartKind::kRows ? 1 : 0);
+  const std::size_t most = std::max<std::size_t>(engine_.pace().heads_at_once, 2) - 1;
+  const auto add = [&](std::size_t i) {
+    parents.push_back(vault_.name_of(path[i].object_hash, format::PartKind::kRows));
+  };
+  if (before > 0) add(before - 1);
+  for (std::size_t i = 0; i + 1 < before && parents.size() < most; ++i) add(i);
   if (const auto base = base_of(publication)) parents.push_back(vault_.name_of(*base, format::PartKind::kWhole));
   return parents;
 }

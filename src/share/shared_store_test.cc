@@ -259,6 +259,26 @@ TEST_F(SharedStoreTest, NothingIsPublishedWithoutItsParent) {
   EXPECT_EQ(server.store().counters().orphans, 1u);
 }
 
+// An engine that began anew has what was published last again, and lacks the root.
+TEST_F(SharedStoreTest, NothingIsPublishedAfterAHoleAnywhereOnItsPath) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 120);
+  server.publish(prompt, every(20, 100));
+  std::vector<format::PathStep> path;
+  for (const Position end : every(20, 120)) path.push_back(server.step(prompt, end));
+  const auto whole = world_.objects;
+  for (const auto& [name, object] : whole) {
+    world_.objects = whole;
+    world_.objects.erase(name);
+    clock_.advance_ms(10'000);
+    EXPECT_TRUE(
+        server.store().offer(server.publication(prompt, {Position{100}, Position{120}}, PartKind::kRows, path)));
+    server.executor().run_all();
+    EXPECT_EQ(world_.objects.size(), 4u);
+  }
+  EXPECT_EQ(server.store().counters().orphans, 5u);
+}
+
 TEST_F(SharedStoreTest, ObjectsThatAreThereAreNotWrittenAgain) {
   const Tokens prompt = share_prompt(1, 80);
   ShareServer(world_).publish(prompt, every(20, 80));

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import struct
+import time
 
 from exactness_case import ExactnessCase
 from flag_case import covers
@@ -303,19 +304,13 @@ class OverValkey(SharingCase):
         messages = [user(words(500, 23))]
         said = self.ask(first, messages)
         settled(first)
-        keys = lambda: int(self.valkey.ask("DBSIZE")[0].lstrip(":"))  # noqa: E731
-        before, turn = keys(), 0
         self.valkey.kill()
         self.valkey.start()
-
-        def filled():
-            nonlocal messages, said, turn
-            turn += 1
+        time.sleep(3)  # that something is there is believed for so long
+        for turn in range(3):  # the first finds a hole, and from the next on all is published again
             messages = [*messages, assistant(reply_text(said)), user(f"Turn {turn}: {words(20, turn)}")]
             said = self.ask(first, messages)
-            return keys() > before
-        wait_until(filled, "the first server published all of it again", limit_s=60)
-        settled(first)
+            settled(first)
         self.assertGreater(self.shared(second, messages), 490)
 
 
