@@ -3,6 +3,7 @@ class of memory, and with every word that a server by itself would say."""
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import struct
@@ -172,7 +173,7 @@ class Sliceable(EveryClass):
             self.ask(first, messages)
             settled(first)
             directory = first.command[first.command.index("--share") + 1].removeprefix("dir:")
-            shown = any(run in open(path, "rb").read() for path in files_under(directory))
+            shown = any(run in pathlib.Path(path).read_bytes() for path in files_under(directory))
             self.assertEqual(shown, clear)
             self.assertGreater(timings(self.ask(second, messages))["cache_tokens"]["shared"], 380)
 
