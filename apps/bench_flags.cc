@@ -60,12 +60,11 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
        .assign = text_into(options.share_url)},
       {.spelling = "--load",
        .effect = "Also ask for many replies at the same time, with --peer in turn: streams together, next to a cold "
-                 "prefill and after one, a herd, agents, 256 clients and more, a full queue. Takes minutes.",
+                 "prefill and after one, a herd, agents, 256 clients. Takes minutes.",
        .assign = switch_into(options.load)},
       {.spelling = "--scenarios LIST",
        .default_text = "all",
-       .effect = "Of --load: some of short, gap, one, streams, long-streams, shared-streams, herd, agents, clients, "
-                 "held, full.",
+       .effect = "Of --load: some of short, gap, one, streams, long-streams, shared-streams, herd, agents, clients.",
        .assign = parsed_into(options.scenarios, parse_list)},
       {.spelling = "--no-workloads",
        .effect = "Play no workloads: measure only --parts, --parity, --speed, --share and --load.",

@@ -22,7 +22,6 @@
 #include "os/paths.h"
 #include "os/process.h"
 #include "os/threads.h"
-#include "share_report.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -34,7 +33,6 @@ constexpr std::size_t kBarColumns = 30;
 // How long verify waits, while servers run, for a file that seems to be an orphan: ten seconds in all.
 constexpr std::chrono::milliseconds kPause{500};
 constexpr int kMostPauses = 20;
-constexpr std::int64_t kShareNs = 5'000'000'000;  // for one answer of a shared tier
 
 // Draws a bar on a terminal, and nothing elsewhere.
 class Bar {
@@ -164,26 +162,6 @@ Result<int> show_no_cache(const CacheCommandOptions& options) {
   return 0;
 }
 
-// Every node answers, or the error says which one does not.
-Result<int> show_share(const CacheCommandOptions& options) {
-  os::Clock& clock = os::real_clock();
-  const auto deadline_ns = [&clock] { return clock.monotonic_ns() + kShareNs; };
-  TRY_ASSIGN(const std::unique_ptr<share::ObjectEngine> engine, open_engine(options.share, clock));
-  for (std::uint32_t node = 0; node < engine->nodes(); ++node) {
-    const Status well = engine->probe(share::NodeId{node}, deadline_ns());
-    if (!well) return Error{well.error().kind, engine->node_address(share::NodeId{node}) + ": " + well.error().message};
-  }
-  ShareReport report{.address = engine->address(), .answer_ms = 0, .facts = {}};
-  TRY_ASSIGN(report.facts, engine->facts(deadline_ns()));
-  // A name that no server gives to an object.
-  const share::ObjectName absent{.space = std::string(16, '0'), .id = std::string(32, '0')};
-  const std::int64_t begin_ns = clock.monotonic_ns();
-  (void)engine->heads({absent}, 1, deadline_ns());
-  report.answer_ms = os::elapsed_ms(begin_ns, clock.monotonic_ns());
-  print(options.json ? share_json(report) : share_text(report));
-  return 0;
-}
-
 Result<int> show_prefix(const CacheCommandOptions& options, const std::string& root) {
   TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
   TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
@@ -241,7 +219,6 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
 }  // namespace
 
 Result<int> run_cache(const CacheCommandOptions& options) {
-  if (!options.share.empty()) return show_share(options);
   // Only import may make a new cache directory.
   bool made = false;
   if (options.action == CacheAction::kImport) {

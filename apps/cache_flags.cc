@@ -9,7 +9,6 @@
 #include "command_words.h"
 #include "flag_values.h"
 #include "serve_flags.h"
-#include "share/engines/engine_url.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -125,15 +124,6 @@ std::vector<Flag> verify_flags(CacheCommandOptions& options) {
            .assign = switch_into(options.repair)}};
 }
 
-std::vector<Flag> stat_flags(CacheCommandOptions& options) {
-  return {{.group = "Choice",
-           .spelling = "--share URL",
-           .default_text = "none",
-           .effect = "Instead show the shared tier there, as kvkeep serve --share names it: whether it answers, its "
-                     "memory, keys and warnings.",
-           .assign = text_into(options.share)}};
-}
-
 Flag dry_flag(CacheCommandOptions& options) {
   return {.group = "Choice",
           .spelling = "--dry-run",
@@ -180,7 +170,7 @@ std::vector<Flag> remove_flags(CacheCommandOptions& options) {
 FlagSet flags_of(const CacheCommand& command, CacheCommandOptions& options) {
   std::vector<Flag> flags;
   switch (command.action) {
-    case CacheAction::kStat: flags = stat_flags(options); break;
+    case CacheAction::kStat: break;
     case CacheAction::kList: flags = list_flags(options); break;
     case CacheAction::kShow: flags = show_flags(options); break;
     case CacheAction::kVerify: flags = verify_flags(options); break;
@@ -255,11 +245,6 @@ Status check_together(const CacheCommandOptions& options) {
   if (removes && !options.words.empty() && !options.fingerprint.empty()) {
     return invalid("name ids or a --model to remove, not both");
   }
-  if (options.share.empty()) return {};
-  if (!options.directory_is_servers || options.tiers.disk_budget) {
-    return invalid("name a shared tier with --share, or a directory with the --kv-disk-... flags, not both");
-  }
-  if (const auto url = share::parse_engine_url(options.share); !url) return invalid("--share: " + url.error().message);
   return {};
 }
 

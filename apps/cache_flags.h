@@ -35,7 +35,6 @@ struct CacheCommandOptions {
   bool dry = false;  // change nothing
   bool quarantine = false;
   std::optional<ByteCount> to;  // --to-mb; empty: no limit
-  std::string share;            // stat: URL of the shared tier to show instead; empty: a directory
 };
 
 struct ParsedCache {

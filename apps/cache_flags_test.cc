@@ -34,16 +34,6 @@ TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
   EXPECT_EQ(cache_error({"show", "abc", "def"}), "unexpected argument 'def'");
 }
 
-TEST(CacheFlags, StatShowsASharedTierOrADirectory) {
-  EXPECT_EQ(parsed_cache({"stat", "--share", "dir:/mnt/nas"}).value().options.share, "dir:/mnt/nas");
-  EXPECT_TRUE(cache_error({"stat", "--share", "nas"}).starts_with("--share: "));
-  for (const char* flag : {"--kv-disk-dir", "--kv-disk-space-mb"}) {
-    EXPECT_TRUE(cache_error({"stat", "--share", "dir:/mnt/nas", flag, "7"}).ends_with("not both")) << flag;
-  }
-  EXPECT_TRUE(parse_cache({"stat", "--share", "dir:/mnt/nas"}, {{"LLAMA_ARG_KV_DISK_DIR", "/var/cache"}}).ok())
-      << "the servers' directory is not named by this command";
-}
-
 TEST(CacheFlags, FlagsMayStandBeforeTheCommand) {
   const CacheCommandOptions options = parsed_cache({"--kv-disk-dir", "ls", "--json", "stat"}).value().options;
   EXPECT_EQ(options.action, CacheAction::kStat);

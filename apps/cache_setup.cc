@@ -207,6 +207,12 @@ void warn_without_key(const share::ObjectEngine& engine) {
       engine.address());
 }
 
+Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock) {
+  TRY_ASSIGN(const share::EngineUrl parsed, share::parse_engine_url(url));
+  TRY_ASSIGN(const share::EngineSecrets secrets, share::read_engine_secrets(os::read_environment()));
+  return share::make_engine(parsed, secrets, clock, os::real_file_system());
+}
+
 // Logs what the engine says of itself, once it answers.
 void post_facts(share::ObjectEngine& engine, os::Clock& clock, os::Executor& worker) {
   worker.post([&engine, &clock] {
@@ -218,12 +224,6 @@ void post_facts(share::ObjectEngine& engine, os::Clock& clock, os::Executor& wor
 }
 
 }  // namespace
-
-Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock) {
-  TRY_ASSIGN(const share::EngineUrl parsed, share::parse_engine_url(url));
-  TRY_ASSIGN(const share::EngineSecrets secrets, share::read_engine_secrets(os::read_environment()));
-  return share::make_engine(parsed, secrets, clock, os::real_file_system());
-}
 
 Result<OpenedShare> open_share(const SharedTierOptions& options, const std::string& key,
                                const engine::Description& model, bool may_share) {
@@ -262,7 +262,7 @@ void await_publishing(const cache::Cache& cache) {
   constexpr std::chrono::milliseconds kStep{20};
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   const auto waited_ms = [&] { return os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()); };
-  while (cache.publishing() && waited_ms() < kLongestPublishMs) os::pause(kStep);
+  while (cache.unpublished() > ByteCount{} && waited_ms() < kLongestPublishMs) os::pause(kStep);
 }
 
 }  // namespace kvkeep::cli

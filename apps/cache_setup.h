@@ -15,7 +15,6 @@
 #include "os/executor.h"
 #include "os/file_system.h"
 #include "serve_options.h"
-#include "share/object_engine.h"
 #include "store/disk_store.h"
 
 namespace kvkeep::cli {
@@ -56,9 +55,6 @@ struct OpenedShare {
   std::unique_ptr<os::Executor> searcher;
   cache::SharedSetup setup;  // without a store if there is no shared tier
 };
-
-// Connects to nothing yet. Errors: the URL is wrong, this build lacks what it needs, or a secret cannot be read.
-Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock);
 
 // Errors name the flag: the URL is wrong, or this build lacks what it needs. An engine that does not answer is no
 // error: it may come later. `key` is the contents of the key file. Opens nothing unless `may_share`: state must be

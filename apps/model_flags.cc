@@ -235,9 +235,9 @@ std::vector<Flag> context_flags(ServeOptions& options) {
                  "--parallel cells of its own, as many as a prompt with its reply may have, and shares none.",
        .assign = parsed_into(options.pool, [](const std::string& text) { return Result<bool>(text == "on"); })},
       {.spelling = "--repeatable",
-       .effect = "Text at temperature 0 with the cache equals text without it, on processors with quantized keys and "
-                 "values: cells as with --no-kv-unified, --swa-full, slices of prefill that end at multiples of "
-                 "--ubatch-size and at cuts, and cached state of such servers only.",
+       .effect = "Text with the cache equals text without it, with quantized keys and values: cells as with "
+                 "--no-kv-unified, --swa-full, slices of prefill that end at multiples of --ubatch-size, and cached "
+                 "state of such servers only.",
        .assign = switch_into(model.repeatable)},
       {.spelling = "-n, --tokens, --n-predict, --predict N",
        .environment = "LLAMA_ARG_N_PREDICT",

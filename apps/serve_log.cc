@@ -90,9 +90,7 @@ void tell_rounded_context(const engine::llama::ModelOptions& asked, const engine
 }
 
 void tell_cells(const engine::llama::ModelOptions& asked, const engine::Description& model) {
-  if (model.memory_class == engine::MemoryClass::kRecurrent) {
-    spdlog::info("each running request has a state of its own; there are no cells to share");
-  } else if (!model.no_own_cells.empty()) {
+  if (!model.no_own_cells.empty()) {
     spdlog::warn(
         "all running requests share one pool of cells, although --no-kv-unified asks for cells of their own: {}",
         model.no_own_cells);
@@ -107,14 +105,8 @@ void tell_cells(const engine::llama::ModelOptions& asked, const engine::Descript
 }
 
 // A token's rows are then computed otherwise by itself than among others.
-void warn_of_noise(const engine::llama::ModelOptions& asked, const engine::Description& model) {
-  if (!asked.repeatable) return;
-  if (model.uses_gpu) {
-    spdlog::warn(
-        "--repeatable: text may still depend on whether a reply's state was cached, because GPUs may compute a token "
-        "otherwise in another batch; pass -ngl 0");
-  }
-  if (is_quantized(asked.type_k) && is_quantized(asked.type_v)) return;
+void warn_of_noise(const engine::llama::ModelOptions& asked) {
+  if (!asked.repeatable || (is_quantized(asked.type_k) && is_quantized(asked.type_v))) return;
   spdlog::warn(
       "--repeatable: with keys of type {} and values of type {}, text may still depend on whether a reply's state was "
       "cached; pass -ctk q8_0 -ctv q8_0 -fa on",
@@ -172,7 +164,7 @@ void log_model(const engine::Description& model, const engine::llama::ModelOptio
   warn_of_missing_gpu(asked, model);
   tell_rounded_context(asked, model);
   tell_cells(asked, model);
-  warn_of_noise(asked, model);
+  warn_of_noise(asked);
   warn_of_long_context(asked, model);
 }
 

@@ -268,8 +268,6 @@ def load_row(name, row):
     goals = [row["kvkeep"]["goal"], f"{ratio['goal']} of the best peer" if ratio and ratio["goal"] else ""]
     sides = [with_spread(row[side]) if side in row else ""
              for side in ("kvkeep", "llama-server", "llama-server -kvu", "ratio")]
-    other = next((flag for flag in ("-kvu", "-no-kvu") if f"kvkeep {flag}" in row), None)
-    sides.insert(1, f"{with_spread(row[f'kvkeep {other}'])} {other}" if other else "")
     return [f"{plain(name)} ({row['kvkeep']['unit']})", *sides, ", ".join(goal for goal in goals if goal)]
 
 
@@ -285,7 +283,7 @@ def load_section(report):
 Started: {report['started']}. The small model, one thread, {"one run" if runs == 1 else f"{runs} runs"} of each
 server ([what each load is](bench.md#many-at-once)). Wall time; a figure that misses its goal is bold.
 
-{table(["", "kvkeep", "kvkeep, other layout", "llama-server", "llama-server -kvu", "kvkeep / best peer", "goal"],
+{table(["", "kvkeep", "llama-server", "llama-server -kvu", "kvkeep / best peer", "goal"],
        [load_row(name, row) for name, row in rows.items()])}
 """
 

@@ -32,15 +32,10 @@ std::vector<LoadedContestant> players_of(const LoadScenario& scenario, const Ben
   std::vector<LoadedContestant> players;
   for (const Contestant& contestant : contestants(bench)) {
     if (!contestant.variant.empty() || !contestant.url.empty()) continue;
-    if (!contestant.is_kvkeep && !scenario.own_flags.empty()) continue;
-    const bool is_peer = !contestant.is_kvkeep;
-    const auto add = [&](std::vector<std::string> flags, const std::string& name) {
-      players.push_back(
-          {.contestant = contestant, .more_flags = std::move(flags), .side = {name, {}, is_peer}, .is_counted = false});
-    };
-    add(scenario.own_flags, contestant.name);
-    const std::string other = is_peer && !scenario.other_layout.empty() ? "-kvu" : scenario.other_layout;
-    if (!other.empty()) add({other}, contestant.name + " " + other);
+    const std::vector<std::string> own = contestant.is_kvkeep ? scenario.own_flags : std::vector<std::string>();
+    players.push_back({.contestant = contestant, .more_flags = own, .side = {contestant.name, {}}});
+    if (contestant.is_kvkeep || !scenario.both_layouts) continue;
+    players.push_back({.contestant = contestant, .more_flags = {"-kvu"}, .side = {contestant.name + " -kvu", {}}});
   }
   return players;
 }
@@ -49,20 +44,12 @@ std::string figure_name(const LoadFigure& figure, const std::string& who) {
   return fmt::format("{}: {}", figure.name, who);
 }
 
-std::vector<const LoadSide*> peers_of(const std::vector<LoadSide>& sides) {
-  std::vector<const LoadSide*> peers;
-  for (std::size_t side = 1; side < sides.size(); ++side) {
-    if (sides[side].is_peer) peers.push_back(&sides[side]);
-  }
-  return peers;
-}
-
 // Of the peers' figures of a round, kvkeep is compared with the best.
-double best_of(const std::vector<const LoadSide*>& peers, std::size_t round, std::size_t at) {
-  const LoadFigure& first = peers.front()->rounds[round][at];
+double best_of_peers(const std::vector<LoadSide>& sides, std::size_t round, std::size_t at) {
+  const LoadFigure& first = sides[1].rounds[round][at];
   double best = first.value;
-  for (const LoadSide* peer : peers) {
-    const double value = peer->rounds[round][at].value;
+  for (std::size_t peer = 2; peer < sides.size(); ++peer) {
+    const double value = sides[peer].rounds[round][at].value;
     best = first.more_is_better ? std::max(best, value) : std::min(best, value);
   }
   return best;
@@ -88,11 +75,9 @@ const std::vector<LoadFigure>* any_round(const std::vector<LoadSide>& sides) {
 
 std::vector<double> ratios_of(const std::vector<LoadSide>& sides, std::size_t at) {
   std::vector<double> ratios;
-  const std::vector<const LoadSide*> peers = peers_of(sides);
-  for (std::size_t round = 0; !peers.empty() && round < sides.front().rounds.size(); ++round) {
-    const bool failed = std::ranges::any_of(peers, [&](const LoadSide* peer) { return peer->rounds[round].empty(); });
-    const auto& own = sides.front().rounds[round];
-    if (!failed && !own.empty()) ratios.push_back(own[at].value / best_of(peers, round, at));
+  for (std::size_t round = 0; sides.size() > 1 && round < sides.front().rounds.size(); ++round) {
+    const bool failed = std::ranges::any_of(sides, [&](const LoadSide& side) { return side.rounds[round].empty(); });
+    if (!failed) ratios.push_back(sides.front().rounds[round][at].value / best_of_peers(sides, round, at));
   }
   return ratios;
 }
@@ -203,10 +188,9 @@ std::vector<PartFigures> load_parts(const std::vector<LoadSide>& sides, bool has
     const LoadFigure& figure = (*names)[at];
     const bool has_goals = has_time_goals || figure.is_count;
     if (std::vector<double> ratios = ratios_of(sides, at); !ratios.empty() && !figure.is_count) {
-      const std::vector<const LoadSide*> peers = peers_of(sides);
-      const std::string of = peers.size() > 1 ? "best peer" : peers.front()->name;
-      parts.push_back(summarize(figure_name(figure, sides[0].name + " / " + of), "ratio", std::move(ratios),
-                                has_goals ? figure.ratio_goal : std::nullopt));
+      parts.push_back(
+          summarize(figure_name(figure, sides[0].name + (sides.size() > 2 ? " / best peer" : " / " + sides[1].name)),
+                    "ratio", std::move(ratios), has_goals ? figure.ratio_goal : std::nullopt));
     }
     for (std::size_t side = 0; side < sides.size(); ++side) {
       std::vector<double> values = values_of(sides[side], at);

@@ -43,11 +43,9 @@ struct LoadFigure;
 struct LoadSide {
   std::string name;
   std::vector<std::vector<LoadFigure>> rounds;  // the figures of each; none if it failed
-  bool is_peer = true;                          // false: kvkeep, with other flags if it is not the first side
 };
 
-// Makes ratios of the rounds in which neither kvkeep nor a peer failed, and parts of each side's own. The first side is
-// kvkeep. Pure.
+// Makes ratios of the rounds in which no side failed, and parts of each side's own; the first side is kvkeep. Pure.
 std::vector<PartFigures> load_parts(const std::vector<LoadSide>& sides, bool has_time_goals);
 
 }  // namespace kvkeep::bench

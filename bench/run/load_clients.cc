@@ -36,7 +36,6 @@ std::size_t count_replies(const std::vector<Looping>& clients, bool (*counts)(co
 }
 
 bool is_refused(const Exchange& reply) { return reply.status == 429 || reply.status == 503 || reply.status == 529; }
-bool is_failed(const Exchange& reply) { return !reply.answered() && !is_refused(reply); }
 
 // Counts the replies with the text of another client's first one, and not of its own.
 std::size_t mixed_up(const std::vector<Looping>& clients) {
@@ -82,25 +81,28 @@ LoadRun figures_of_clients(const std::vector<Looping>& clients, double seconds) 
   }
   const std::string who = fmt::format("{} clients in a loop: ", clients.size());
   const double all = std::accumulate(served.begin(), served.end(), 0.0);
-  return {.figures = {none_of(who + "refused (429, 503, 529)", count_replies(clients, is_refused)),
-                      none_of(who + "failed or broken off", count_replies(clients, is_failed)),
-                      none_of(who + "with another client's reply", mixed_up(clients)),
-                      {.name = who + "served", .unit = "/s", .value = all / seconds, .more_is_better = true},
-                      {.name = who + "TTFT, median", .unit = "ms", .value = percentile(ttfts_ms, 0.5)},
-                      {.name = who + "TTFT, 99th percentile", .unit = "ms", .value = percentile(ttfts_ms, 0.99)},
-                      {.name = who + "replies to the one with fewest / median",
-                       .unit = "share",
-                       .value = percentile(served, 0) / std::max(1.0, percentile(served, 0.5)),
-                       .more_is_better = true}}};
+  return {
+      .figures = {none_of(who + "refused (429, 503, 529)", count_replies(clients, is_refused)),
+                  none_of(who + "failed or broken off",
+                          count_replies(clients,
+                                        [](const Exchange& reply) { return !reply.answered() && !is_refused(reply); })),
+                  none_of(who + "with another client's reply", mixed_up(clients)),
+                  {.name = who + "served", .unit = "/s", .value = all / seconds, .more_is_better = true},
+                  {.name = who + "TTFT, median", .unit = "ms", .value = percentile(ttfts_ms, 0.5)},
+                  {.name = who + "TTFT, 99th percentile", .unit = "ms", .value = percentile(ttfts_ms, 0.99)},
+                  {.name = who + "replies to the one with fewest / median",
+                   .unit = "share",
+                   .value = percentile(served, 0) / std::max(1.0, percentile(served, 0.5)),
+                   .more_is_better = true}}};
 }
 
-// Clients that ask again and again for so long, once at least. Their prompts begin with `what`.
-Result<std::vector<Looping>> loop(LoadedServer& server, std::string_view what, std::size_t count, int for_ms) {
+// Clients that ask again and again for so long, once at least.
+Result<std::vector<Looping>> loop(LoadedServer& server, std::size_t count, int for_ms) {
   std::vector<Looping> clients(count);
   for (std::size_t i = 0; i < clients.size(); ++i) {
     // Few words, and no questions of their length: 256 of them would take longer than the load.
     clients[i].messages =
-        one_message(fmt::format("{} {} {} asks {} and {}", what, server.label, i * 7919 % 1000, i, i * i));
+        one_message(fmt::format("client {} {} asks {} and {}", server.label, i * 7919 % 1000, i, i * i));
   }
   const std::int64_t end_ns = os::real_clock().monotonic_ns() + std::int64_t{for_ms} * 1'000'000;
   Crowd crowd(server.process.base_url(), clients.size(), server.interrupt);
@@ -122,7 +124,7 @@ Result<std::vector<Looping>> loop(LoadedServer& server, std::string_view what, s
 
 Result<LoadRun> run_clients(LoadedServer& server) {
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
-  TRY_ASSIGN(const std::vector<Looping> clients, loop(server, "client", server.sizes.clients, server.sizes.clients_ms));
+  TRY_ASSIGN(const std::vector<Looping> clients, loop(server, server.sizes.clients, server.sizes.clients_ms));
   return figures_of_clients(clients, seconds_since(begin_ns));
 }
 
@@ -131,24 +133,24 @@ Result<LoadRun> run_clients(LoadedServer& server) {
 // Each asks once.
 Result<LoadRun> run_held(LoadedServer& server) {
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
-  TRY_ASSIGN(const std::vector<Looping> clients, loop(server, "client", server.sizes.held_clients, 0));
+  TRY_ASSIGN(const std::vector<Looping> clients, loop(server, server.sizes.held_clients, 0));
   const double wall_ms = seconds_since(begin_ns) * 1e3;
+  const auto failed = [](const Exchange& reply) { return !reply.answered() && !is_refused(reply); };
   const std::string who = fmt::format("{} clients once: ", clients.size());
   return LoadRun{.figures = {none_of(who + "refused (429, 503, 529)", count_replies(clients, is_refused)),
-                             none_of(who + "failed or broken off", count_replies(clients, is_failed)),
+                             none_of(who + "failed or broken off", count_replies(clients, failed)),
                              {.name = who + "all", .unit = "ms", .value = wall_ms, .ratio_goal = at_most(1)}}};
 }
 
-// As many clients as in run_clients(), then more than may wait: those that are served shall not notice.
+// The same clients as in run_clients(), then more than may wait: those that are served shall not notice.
 Result<LoadRun> run_full(LoadedServer& server) {
-  TRY_ASSIGN(const std::vector<Looping> fitting,
-             loop(server, "client", server.sizes.clients, server.sizes.clients_ms / 2));
-  TRY_ASSIGN(const std::vector<Looping> many,
-             loop(server, "another", server.sizes.held_clients, server.sizes.clients_ms / 2));
+  TRY_ASSIGN(const std::vector<Looping> fitting, loop(server, server.sizes.clients, server.sizes.clients_ms / 2));
+  TRY_ASSIGN(const std::vector<Looping> many, loop(server, server.sizes.held_clients, server.sizes.clients_ms / 2));
   const double before_ms = percentile(ttfts_of(fitting), 0.5);
   const double full_ms = percentile(ttfts_of(many), 0.5);
+  const auto failed = [](const Exchange& reply) { return !reply.answered() && !is_refused(reply); };
   const std::string who = fmt::format("{} clients, of which 256 may wait: ", many.size());
-  return LoadRun{.figures = {none_of(who + "failed or broken off", count_replies(many, is_failed)),
+  return LoadRun{.figures = {none_of(who + "failed or broken off", count_replies(many, failed)),
                              {.name = who + "refused (429, 503, 529)",
                               .unit = "count",
                               .value = static_cast<double>(count_replies(many, is_refused))},

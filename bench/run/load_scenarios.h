@@ -55,9 +55,9 @@ struct LoadRun {
 struct LoadScenario {
   std::string name;                         // on the command line
   std::vector<std::string> flags;           // of every server
-  std::vector<std::string> own_flags = {};  // more of kvkeep's, which peers lack: they do not run
-  // A flag: kvkeep runs a second time with it, and peers with -kvu. Of two layouts neither is always faster.
-  std::string other_layout = {};
+  std::vector<std::string> own_flags = {};  // more of kvkeep's
+  // Peers run a second time with -kvu: llama-server has two layouts, of which neither is always faster.
+  bool both_layouts = false;
   Result<LoadRun> (*run)(LoadedServer& server);
 };
 

@@ -33,18 +33,6 @@ TEST(LoadParts, CompareWithTheBestPeerOfEachRound) {
   EXPECT_EQ(parts[5].goal, "") << "a peer has no goal";
 }
 
-TEST(LoadParts, AnotherLayoutOfKvkeepIsNoPeer) {
-  const std::vector<LoadSide> sides = {{"kvkeep", {rate_and_count(100, 0)}},
-                                       {"kvkeep -kvu", {rate_and_count(400, 9)}, /*is_peer=*/false},
-                                       {"peer", {rate_and_count(50, 0)}}};
-  const std::vector<PartFigures> parts = load_parts(sides, true);
-  ASSERT_EQ(parts.size(), 7U);
-  EXPECT_EQ(parts[0].name, "rate: kvkeep / peer");
-  EXPECT_EQ(parts[0].median, 2);
-  EXPECT_EQ(parts[5].name, "refused: kvkeep -kvu");
-  EXPECT_EQ(parts[5].goal, "");
-}
-
 TEST(LoadParts, OfTinyModelsHaveGoalsOnlyForCounts) {
   const std::vector<LoadSide> sides = {{"kvkeep", {rate_and_count(1, 0)}}, {"peer", {rate_and_count(2, 0)}}};
   const std::vector<PartFigures> parts = load_parts(sides, /*has_time_goals=*/false);

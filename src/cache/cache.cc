@@ -117,6 +117,12 @@ Branch Cache::branch(TokenSpan prompt, std::size_t count, const Tenant& tenant) 
   return branch_of(parts_->table, prompt, count, tenant);
 }
 
+std::optional<explain::LostState> Cache::lost_state(TokenSpan prompt, TokenRange unused, const Tenant& tenant) const {
+  const FingerprintHash key = prefix_key(parts_->options.fingerprint, tenant);
+  CacheLock lock(parts_->mutex);
+  return parts_->forgetting.lost(prompt, unused, tenant, key);
+}
+
 std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
   if (distrusted()) return std::nullopt;
   CacheLock lock(parts_->mutex);
@@ -133,8 +139,8 @@ void Cache::seek(SeekOrder order, std::function<void(SeekResult)> done) {
 
 bool Cache::publishes() const { return parts_->publishing != nullptr; }
 
-bool Cache::publishing() const {
-  return parts_->shared_tier != nullptr && parts_->shared.store->counters().waiting > 0;
+ByteCount Cache::unpublished() const {
+  return parts_->shared_tier == nullptr ? ByteCount{} : parts_->shared.store->queued();
 }
 
 std::optional<share::ShareCounters> Cache::share_counters() const {
@@ -304,7 +310,7 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
     const index::Cursor place = table.index().advance({kRootSegment, {}, tenant}, path.first(at.value()));
     if (place.at != at) continue;
     const SegmentId leaf = table.index().leaf(place, point_kind(parts_->options.shape));
-    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->forgetting.forget(leaf);
+    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->forgetting.forget(leaf, std::nullopt);
   }
   parts_->forgetting.sweep();
 }
@@ -319,7 +325,7 @@ Result<Position> Cache::forget(TokenSpan path, const Tenant& tenant) {
   const std::optional<SegmentId> own = own_part(parts.table, end);
   if (!own) return end.at;
   const Position from = parts.table.info(*own).range.begin;
-  parts.forgetting.forget(*own);
+  parts.forgetting.forget(*own, explain::LossCause::kForgotten);
   parts.forgetting.sweep();
   return from;
 }

@@ -193,8 +193,8 @@ TEST(Seeking, AsksOnlyWhereEnoughIsUnknown) {
   const Tokens told = conversation(1, 320);
   EXPECT_FALSE(pair.second.seek(head(told, 200)).asked);
   pair.second.grow(told);
-  EXPECT_FALSE(pair.second.seek(told + conversation(90, 63)).asked);
-  EXPECT_TRUE(pair.second.seek(told + conversation(90, 64)).asked);
+  EXPECT_FALSE(pair.second.seek(told + conversation(90, 200)).asked);
+  EXPECT_TRUE(pair.second.seek(told + conversation(90, 300)).asked);
   EXPECT_EQ(pair.second.share_counters().lookups, 1U);
 }
 

@@ -32,12 +32,8 @@ SeekResult Seeking::answer(const SeekOrder& order) {
   SeekResult result;
   const Position known = known_end(order);
   if (!possible() || !policy::worth_searching(order.prompt.size(), known)) return result;
-  const policy::Rates rates{.prefill_tokens_per_s = tier_.prefill_tokens_per_s()};
-  const double patience_ms = policy::search_patience_ms(order.prompt.size() - known.value(), rates);
-  if (store_.latency_ms() > patience_ms) return result;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const std::int64_t deadline_ns = begin_ns + static_cast<std::int64_t>(patience_ms * 1e6);
-  std::vector<format::SegmentHeader> found = find(order, known, deadline_ns, result);
+  std::vector<format::SegmentHeader> found = find(order, known, result);
   if (!found.empty()) adopt(std::move(found), order.tenant);
   result.ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
   return result;
@@ -64,13 +60,15 @@ Position Seeking::known_end(const SeekOrder& order) const {
 }
 
 // Heads of segments and leaves, each after the rows in which it lies.
-std::vector<format::SegmentHeader> Seeking::find(const SeekOrder& order, Position known, std::int64_t deadline_ns,
-                                                 SeekResult& result) {
+std::vector<format::SegmentHeader> Seeking::find(const SeekOrder& order, Position known, SeekResult& result) {
   const share::ShareQuery query{.prompt = order.prompt,
                                 .tenant = order.tenant,
                                 .kind = wanted_kind(table_.shape()),
                                 .ends = policy::probable_ends(order.prompt.size(), known, order.markers),
                                 .known = known};
+  const policy::Rates rates{.prefill_tokens_per_s = tier_.prefill_tokens_per_s()};
+  const double patience_ms = policy::search_patience_ms(order.prompt.size() - known.value(), rates);
+  const std::int64_t deadline_ns = clock_.monotonic_ns() + static_cast<std::int64_t>(patience_ms * 1e6);
   result.asked = true;
   std::optional<share::SharedPath> path = store_.find(query, deadline_ns);
   std::vector<format::SegmentHeader> found;

@@ -47,8 +47,7 @@ class Seeking {
  private:
   SeekResult answer(const SeekOrder& order);
   Position known_end(const SeekOrder& order) const EXCLUDES(kCacheLock);
-  std::vector<format::SegmentHeader> find(const SeekOrder& order, Position known, std::int64_t deadline_ns,
-                                          SeekResult& result);
+  std::vector<format::SegmentHeader> find(const SeekOrder& order, Position known, SeekResult& result);
   void add_windows(const SeekOrder& order, std::int64_t deadline_ns, std::vector<format::SegmentHeader>& found);
   void adopt(std::vector<format::SegmentHeader> found, const Tenant& tenant) EXCLUDES(kCacheLock);
   void place(const format::SegmentHeader& header, const index::Placement& placement) REQUIRES(kCacheLock);

@@ -60,8 +60,7 @@ void CellLedger::fork(SeqId from, SeqId to, Position end) {
   KVKEEP_ASSERT(from != to && target.empty(), "a fork goes into an empty sequence");
   KVKEEP_ASSERT(end <= length(from), "a fork shares positions that exist");
   if (pool(from) != pool(to)) {
-    const bool fits = append(to, end.value());
-    KVKEEP_ASSERT(fits, "all sequences have as many cells");
+    KVKEEP_ASSERT(append(to, end.value()), "all sequences have as many cells");
     return;
   }
   const auto shared = cells(from).first(end.value());

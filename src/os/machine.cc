@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -86,12 +87,9 @@ namespace {
 
 double ticks_per_second() { return static_cast<double>(::sysconf(_SC_CLK_TCK)); }
 
-// As far as it can be read: reading the file of a process that ends meanwhile fails, and an iterator would throw.
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::optional<int> process_of(const std::filesystem::path& directory) {

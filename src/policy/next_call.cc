@@ -21,16 +21,14 @@ std::size_t running_of(const ScheduleView& view, std::uint64_t session) {
 // ---- starts ----
 
 // Of two requests in the queue the one with the lower rank goes first.
-using QueueRank = std::tuple<std::size_t, std::uint64_t, bool, int, std::size_t, bool, int, std::uint64_t>;
+using QueueRank = std::tuple<bool, int, std::size_t, std::size_t, bool, int, std::uint64_t>;
 
 QueueRank rank_of(const ScheduleView& view, const QueuedRequest& request) {
+  if (request.overtaken >= kMostOvertaken) return {false, 0, 0, 0, false, 0, request.number};
   const auto of_key = static_cast<std::size_t>(std::ranges::count(view.admitted, request.key, &ScheduledRequest::key));
-  const std::uint64_t key_started = request.key_started;
-  if (request.overtaken >= kMostOvertaken) return {of_key, key_started, false, 0, 0, false, 0, request.number};
   const std::size_t of_session = running_of(view, request.session);
   const bool again = request.session != kNoSession && request.session == view.served_last;
-  const auto work = static_cast<int>(std::bit_width(request.work));
-  return {of_key, key_started, true, request.priority, of_session, again, work, request.number};
+  return {true, request.priority, of_key, of_session, again, std::bit_width(request.work), request.number};
 }
 
 // Where there is a place for each, the first that came starts first: who prefills first is decided later.

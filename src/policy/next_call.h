@@ -6,10 +6,9 @@
 //
 // The order (docs/scheduling.md):
 // - Requests that gave their cells back start first, in order of admission, and nobody overtakes one that must wait for
-//   room. Then the queue: the key with fewest requests that run, and of several the one whose last start lies longest
-//   ago. Of its requests the lowest priority, then the session with fewest, then one that was not served last, then the
-//   least work, within a factor of two, then the first that came. A request that kMostOvertaken later ones of its key
-//   overtook goes before all of its key that came after it, whatever their priority.
+//   room. Then the queue: the lowest priority, then the key with fewest requests that run, then the session with
+//   fewest, then one that was not served last, then the least work, within a factor of two, then the first that came. A
+//   request that kMostOvertaken later ones overtook goes before all that came after it, whatever their priority.
 // - A request that awaits a prefix, which another one is prefilling, does not start, and holds nobody up.
 // - All that decode do so in one call, as many as fit into a batch, in order of admission.
 // - Then one that prefills gets one slice: of those of the lowest priority the one with the least to prefill, where a
@@ -63,11 +62,10 @@ struct QueuedRequest {
   std::uint64_t number = 0;  // by arrival
   std::uint64_t key = kNoKey;
   std::uint64_t session = kNoSession;
-  int priority = 0;               // as above
-  std::size_t work = 0;           // tokens to prefill, as far as known
-  std::uint32_t overtaken = 0;    // by so many of its key that came later
-  std::uint64_t key_started = 0;  // the number of the start that was its key's last; 0: none yet
-  bool awaits = false;            // as above
+  int priority = 0;             // as above
+  std::size_t work = 0;         // tokens to prefill, as far as known
+  std::uint32_t overtaken = 0;  // by so many that came later
+  bool awaits = false;          // as above
 };
 
 struct IdleSequence {
@@ -86,7 +84,7 @@ struct CallLimits {
   std::size_t own_slice_tokens = 512;     // of a slice while there is nobody else
   std::size_t ahead_slice_tokens = 512;   // of a slice that is computed ahead: see ahead_slice()
   std::size_t tile_tokens = kSliceTile;
-  std::size_t pinned_tokens = 0;  // > 0: slices end at multiples of it, at cuts and at the prompt's end
+  std::size_t pinned_tokens = 0;  // > 0: slices end at multiples of it, at cuts and at the prompt's end, and only there
 };
 
 struct ScheduleView {

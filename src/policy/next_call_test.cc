@@ -130,12 +130,7 @@ TEST(NextStart, SharesPlacesBetweenKeys) {
   EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 2");
   EXPECT_EQ(leaves(queue, {of_key(decoding(), 7), of_key(decoding(), 8)}), "queue 0");
   queue[1].priority = -1;
-  queue[0].overtaken = kMostOvertaken;
-  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 2") << "a priority holds among requests of its key";
-  EXPECT_EQ(leaves(queue), "queue 0");
-  queue[0].key_started = queue[1].key_started = 5;
-  queue[2].key_started = 4;
-  EXPECT_EQ(leaves(queue), "queue 2") << "its key waited longer for a start";
+  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 1") << "the priority decides first";
 }
 
 TEST(NextStart, ServesSessionsInTurn) {
@@ -289,18 +284,17 @@ struct ScheduleTwin {
     const std::size_t places = view.most_admitted - view.admitted.size();
     if (places == 0 || ready.empty()) return std::nullopt;
     if (ready.size() <= places) return NextStart{.from_queue = true, .at = ready.front()};
+    for (const std::size_t at : ready) {
+      if (view.queued[at].overtaken >= kMostOvertaken) return NextStart{.from_queue = true, .at = at};
+    }
     // One rule after the other leaves fewer.
     const auto keep_least = [&](const std::function<std::size_t(const QueuedRequest&)>& value) {
       std::size_t least = SIZE_MAX;
       for (const std::size_t at : ready) least = std::min(least, value(view.queued[at]));
       std::erase_if(ready, [&](std::size_t at) { return value(view.queued[at]) != least; });
     };
-    keep_least([&](const QueuedRequest& request) { return running_of_key(request.key); });
-    keep_least([](const QueuedRequest& request) { return request.key_started; });
-    for (const std::size_t at : ready) {
-      if (view.queued[at].overtaken >= kMostOvertaken) return NextStart{.from_queue = true, .at = at};
-    }
     keep_least([](const QueuedRequest& request) { return static_cast<std::size_t>(request.priority + 10); });
+    keep_least([&](const QueuedRequest& request) { return running_of_key(request.key); });
     keep_least([&](const QueuedRequest& request) { return others_of(request.session); });
     keep_least([&](const QueuedRequest& request) {
       return request.session == view.served_last && request.session != kNoSession ? 1U : 0U;
@@ -413,9 +407,6 @@ void for_each_view(const std::function<void(const ScheduleView&)>& see) {
   queues[6][2].priority = -3;
   queues.push_back(queues[3]);
   for (const std::size_t i : {0U, 1U, 3U}) queues[7][i].key = 9;
-  queues.push_back(queues[7]);
-  queues[8][0].overtaken = kMostOvertaken;
-  for (const std::size_t i : {0U, 1U, 3U}) queues[8][i].key_started = 2;
   const CallLimits limits{
       .batch_tokens = 16, .shared_slice_tokens = 8, .own_slice_tokens = 12, .ahead_slice_tokens = 4, .tile_tokens = 3};
   ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = 3, .limits = limits};
@@ -543,7 +534,13 @@ TEST(NextCallMutants, AreCaught) {
     for (ScheduledRequest& request : view.admitted) request.session = kNoSession;
     view.served_last = kNoSession;
   };
-  std::vector<std::pair<std::string, Order>> mutants(11);
+  std::vector<std::pair<std::string, Order>> mutants(12);
+  mutants[11].first = "forgets keys";
+  mutants[11].second.start = [&](const ScheduleView& view) {
+    return next_start(with(view, [](ScheduleView& changed) {
+      for (ScheduledRequest& request : changed.admitted) request.key = kNoKey;
+    }));
+  };
   mutants[10].first = "forgets priorities";
   mutants[10].second.slice = [&](const ScheduleView& view) {
     return next_slice(with(view, [](ScheduleView& changed) {

@@ -85,7 +85,7 @@ std::vector<Position> probable_ends(std::size_t prompt_tokens, Position known, c
 }
 
 bool worth_searching(std::size_t prompt_tokens, Position known) {
-  return prompt_tokens >= kLeastSharedTokens && prompt_tokens >= known.value() + kLeastSoughtTokens;
+  return prompt_tokens >= known.value() + kLeastSharedTokens;
 }
 
 double search_patience_ms(std::size_t tokens, const Rates& rates) {

@@ -24,11 +24,8 @@ inline constexpr std::uint32_t kHeadEnds[] = {32, 256};
 // Most ends that are asked for in one look-up, and most of these that lie on the grid.
 inline constexpr std::size_t kMostProbableEnds = 512;
 inline constexpr std::size_t kMostGridEnds = 256;
-// Prompts of fewer tokens are neither published nor looked up.
+// A look-up or a publication is made only for that many tokens at least.
 inline constexpr std::size_t kLeastSharedTokens = 256;
-// A look-up is made only where that many tokens of a prompt are unknown: little more than a turn of a conversation that
-// went on at another server.
-inline constexpr std::size_t kLeastSoughtTokens = 64;
 
 // The grid of a server whose segments have at most `most_tokens`: the largest power of two that fits.
 std::size_t share_grid(std::size_t most_tokens);

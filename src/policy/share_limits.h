@@ -31,8 +31,6 @@ class ShareBreaker {
  public:
   // Returns true if a request may go to the node.
   bool closed() const { return state_ == State::kClosed; }
-  // Returns true if a probe will say soon whether requests may go there again.
-  bool suspected() const { return state_ == State::kSuspected; }
   // Returns true if the node is to be probed now: it is suspected, or has been open for long enough.
   bool wants_probe(std::int64_t now_ns) const;
 

@@ -144,9 +144,8 @@ TEST(ShareGrid, IsTheLargestPowerOfTwoThatFits) {
 TEST(WorthSearching, OnlyWhereEnoughIsUnknown) {
   EXPECT_FALSE(worth_searching(255, {}));
   EXPECT_TRUE(worth_searching(256, {}));
-  EXPECT_TRUE(worth_searching(256, at(192)));
-  EXPECT_FALSE(worth_searching(1000, at(937)));
-  EXPECT_TRUE(worth_searching(1000, at(936)));
+  EXPECT_FALSE(worth_searching(1000, at(745)));
+  EXPECT_TRUE(worth_searching(1000, at(744)));
 }
 
 TEST(Patience, GrowsWithThePrefillThatIsSaved) {

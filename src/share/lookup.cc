@@ -71,23 +71,9 @@ Lookup::Lookup(ObjectEngine& engine, const Vault& vault, const FingerprintHash& 
       seen_(kMostRememberedHeads),
       absent_(kMostRememberedHeads) {}
 
-namespace {
-
-std::vector<HeadBytes> unasked(const std::vector<ObjectName>& names) {
-  return {names.size(), HeadBytes(busy("its node is not asked at the moment"))};
-}
-
-}  // namespace
-
 std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::size_t first_bytes,
-                                   const Limits& limits) {
-  if (is_over(limits)) return unasked(names);
-  return ask_until(names, first_bytes, limits.deadline_ns);
-}
-
-std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
-                                         std::int64_t deadline_ns) {
-  std::vector<HeadBytes> answers = unasked(names);
+                                   std::int64_t deadline_ns) {
+  std::vector<HeadBytes> answers(names.size(), HeadBytes(busy("its node is not asked at the moment")));
   std::vector<ObjectName> asked;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -95,7 +81,7 @@ std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, s
     asked.push_back(names[i]);
     places.push_back(i);
   }
-  if (asked.empty()) return answers;
+  if (asked.empty() || clock_.monotonic_ns() >= deadline_ns) return answers;
   const std::int64_t from_ns = clock_.monotonic_ns();
   std::vector<HeadBytes> given = engine_.heads(asked, first_bytes, deadline_ns);
   KVKEEP_ASSERT(given.size() == asked.size(), "an engine answers for each name");
@@ -112,10 +98,10 @@ std::vector<Lookup::Candidate> Lookup::evenly_spaced(const std::vector<Candidate
 }
 
 // Returns those that are there, and remembers those that are not.
-std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& asked, const Limits& limits) {
+std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& asked, std::int64_t deadline_ns) {
   std::vector<ObjectName> names;
   for (const Candidate& candidate : asked) names.push_back(candidate.name);
-  const std::vector<HeadBytes> answers = ask(names, format::kEnvelopeBytes, limits);
+  const std::vector<HeadBytes> answers = ask(names, format::kEnvelopeBytes, deadline_ns);
   std::vector<Candidate> there;
   const std::int64_t now_ns = clock_.monotonic_ns();
   for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -150,14 +136,14 @@ std::vector<Lookup::Candidate> Lookup::candidates(const ShareQuery& query, Promp
 // Returns those that are there, ascending. Where an engine can be asked for few at once, it is asked for evenly spaced
 // ones, then between the deepest of them that is there and the next: shallow ends are there if deeper ones are, or what
 // continues them is of little use, so a hole costs depth, not truth.
-std::vector<Lookup::Candidate> Lookup::probe(std::vector<Candidate> left, const Limits& limits) {
+std::vector<Lookup::Candidate> Lookup::probe(std::vector<Candidate> left, std::int64_t deadline_ns) {
   const std::size_t at_once = std::max<std::size_t>(engine_.pace().heads_at_once, 1);
   std::vector<Candidate> there;
   while (!left.empty()) {
     const std::vector<Candidate> asked = evenly_spaced(left, at_once);
-    const std::vector<Candidate> found = present(asked, limits);
+    const std::vector<Candidate> found = present(asked, deadline_ns);
     there.insert(there.end(), found.begin(), found.end());
-    if (asked.size() == left.size() || is_over(limits)) break;
+    if (asked.size() == left.size() || clock_.monotonic_ns() >= deadline_ns) break;
     const Position low = found.empty() ? Position{} : found.back().at;
     const auto next = std::ranges::find_if(asked, [&](const Candidate& one) { return one.at > low; });
     const auto is_outside = [&](const Candidate& one) {
@@ -210,7 +196,7 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
   for (const format::PathStep& step : steps) {
     names.push_back(vault_.name_of(step.object_hash, format::PartKind::kRows));
   }
-  const auto bytes = ask(names, way.head_bytes, way.limits);
+  const auto bytes = ask(names, way.head_bytes, way.deadline_ns);
   for (std::size_t i = 0; i < names.size(); ++i) {
     auto head = open(names[i], bytes[i]);
     if (!head || head->segment.name.end != steps[i].object_end || !belongs(query, prompt, *head, steps[i].end)) {
@@ -234,21 +220,21 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
 // Fills in the heads on the way, from the first whose rows are used after `query.known` up to the first that is
 // missing.
 void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
-                        const Limits& limits) {
+                        std::int64_t deadline_ns) {
   const auto first = std::ranges::find_if(end_head.path, [&](const auto& step) { return step.end > query.known; });
   // Heads on the way have shorter paths than this one, and headers of any size.
-  Way way{path, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, limits};
+  Way way{path, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, deadline_ns};
   path.end = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
   add_rows(query, prompt, {first, end_head.path.end()}, way, kMostDetours);
 }
 
 std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
-                                         const Limits& limits) {
-  const auto bytes = ask({deepest.name}, deepest.head_bytes, limits);
+                                         std::int64_t deadline_ns) {
+  const auto bytes = ask({deepest.name}, deepest.head_bytes, deadline_ns);
   auto end_head = open(deepest.name, bytes.front());
   if (!end_head || !is_own_path(prompt, end_head->path)) return std::nullopt;
   SharedPath path{.rows = {}, .leaf = {}, .end = query.known};
-  fetch_rows(query, prompt, *end_head, path, limits);
+  fetch_rows(query, prompt, *end_head, path, deadline_ns);
   if (path.rows.empty()) return std::nullopt;
   if (query.kind == format::PartKind::kRows) return path;
   if (path.end != deepest.at || !belongs(query, prompt, *end_head, deepest.at)) return std::nullopt;
@@ -256,13 +242,13 @@ std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt
   return path;
 }
 
-std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t patient_until_ns) {
-  const Limits limits = limits_until(patient_until_ns);
+std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t deadline_ns) {
   const std::int64_t from_ns = clock_.monotonic_ns();
+  deadline_ns = std::min(deadline_ns, nodes_.lookup_deadline_ns());
   Prompt prompt(fingerprint_, query);
-  std::vector<Candidate> there = probe(candidates(query, prompt), limits);
+  std::vector<Candidate> there = probe(candidates(query, prompt), deadline_ns);
   for (std::size_t i = 0; i < kMostPaths && !there.empty(); ++i) {
-    auto path = follow(query, prompt, there.back(), limits);
+    auto path = follow(query, prompt, there.back(), deadline_ns);
     if (path) {
       path->ms = os::elapsed_ms(from_ns, clock_.monotonic_ns());
       return path;
@@ -272,7 +258,8 @@ std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t pat
   return std::nullopt;
 }
 
-std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& query, std::int64_t patient_until_ns) {
+std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& query, std::int64_t deadline_ns) {
+  deadline_ns = std::min(deadline_ns, nodes_.lookup_deadline_ns());
   Prompt prompt(fingerprint_, query);
   std::vector<ObjectName> names;
   std::vector<std::size_t> places;
@@ -281,7 +268,7 @@ std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& q
     names.push_back(vault_.name_of(format::short_hash(prompt.at(query.ends[i])), query.kind));
     places.push_back(i);
   }
-  const auto bytes = ask(names, format::kMostHeadBytes, limits_until(patient_until_ns));
+  const auto bytes = ask(names, format::kMostHeadBytes, deadline_ns);
   std::vector<std::optional<format::SharedHead>> heads(query.ends.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Position end = query.ends[places[i]];
@@ -291,9 +278,9 @@ std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& q
   return heads;
 }
 
-Result<format::Envelope> Lookup::envelope(const ObjectName& name, std::int64_t patient_until_ns) {
+Result<format::Envelope> Lookup::envelope(const ObjectName& name, std::int64_t deadline_ns) {
   if (auto known = seen_.find(name, clock_.monotonic_ns())) return *known;
-  const auto bytes = ask({name}, format::kEnvelopeBytes, limits_until(patient_until_ns));
+  const auto bytes = ask({name}, format::kEnvelopeBytes, deadline_ns);
   if (!bytes.front().ok()) return bytes.front().error();
   auto envelope = vault_.open_envelope(name, *bytes.front());
   if (envelope.ok()) seen_.put(name, *envelope, clock_.monotonic_ns() + kSeenNs);

@@ -6,7 +6,6 @@
 // Nothing that an engine answers is believed: a head counts if its code is right, each step of its path has the
 // prompt's own hash, and its token ids are the prompt's own as far as they are used.
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,54 +26,39 @@ class Lookup {
   Lookup(ObjectEngine& engine, const Vault& vault, const FingerprintHash& fingerprint, Nodes& nodes,
          ShareCounting& counting, os::Clock& clock);
 
-  std::optional<SharedPath> find(const ShareQuery& query, std::int64_t patient_until_ns);
-  std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t patient_until_ns);
+  std::optional<SharedPath> find(const ShareQuery& query, std::int64_t deadline_ns);
+  std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t deadline_ns);
 
   // Returns the envelope of an object, remembered or asked for. Fails as ObjectEngine::heads() does, or with kDamaged.
-  Result<format::Envelope> envelope(const ObjectName& name, std::int64_t patient_until_ns);
+  Result<format::Envelope> envelope(const ObjectName& name, std::int64_t deadline_ns);
   void forget(const ObjectName& name) { seen_.forget(name); }
 
-  // A look-up may wait as long as its caller has patience, and its round trips together as long as the nodes' deadline:
-  // a caller with little patience says nothing of a node that answers in its usual time.
-  struct Limits {
-    std::int64_t patient_until_ns;  // no round trip begins later
-    std::int64_t deadline_ns;       // all have ended by then
-  };
-  Limits limits_until(std::int64_t patient_until_ns) const { return {patient_until_ns, nodes_.lookup_deadline_ns()}; }
-
   // Asks for the first bytes of heads at nodes that may be asked, and notes how that went. Names at other nodes are
-  // kBusy, and so are all if a limit has passed.
-  std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, const Limits& limits);
-  // The same with another deadline than the nodes' own.
-  std::vector<HeadBytes> ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
-                                   std::int64_t deadline_ns);
+  // kBusy.
+  std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, std::int64_t deadline_ns);
 
  private:
   struct Candidate;
   class Prompt;
   std::vector<Candidate> candidates(const ShareQuery& query, Prompt& prompt) const;
   static std::vector<Candidate> evenly_spaced(const std::vector<Candidate>& candidates, std::size_t most);
-  std::vector<Candidate> probe(std::vector<Candidate> left, const Limits& limits);
-  std::vector<Candidate> present(const std::vector<Candidate>& asked, const Limits& limits);
+  std::vector<Candidate> probe(std::vector<Candidate> left, std::int64_t deadline_ns);
+  std::vector<Candidate> present(const std::vector<Candidate>& asked, std::int64_t deadline_ns);
   std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
-                                   const Limits& limits);
+                                   std::int64_t deadline_ns);
   bool is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path);
   // A path that is being found, and bounds of the calls for it.
   struct Way {
     SharedPath& path;
     std::size_t head_bytes;
-    const Limits& limits;
+    std::int64_t deadline_ns;
   };
   bool add_rows(const ShareQuery& query, Prompt& prompt, std::span<const format::PathStep> steps, Way& way,
                 std::size_t detours);
   void fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
-                  const Limits& limits);
+                  std::int64_t deadline_ns);
   std::optional<format::SharedHead> open(const ObjectName& name, const HeadBytes& bytes);
   bool belongs(const ShareQuery& query, Prompt& prompt, const format::SharedHead& head, Position used) const;
-
-  bool is_over(const Limits& limits) const {
-    return clock_.monotonic_ns() >= std::min(limits.patient_until_ns, limits.deadline_ns);
-  }
 
   ObjectEngine& engine_;
   const Vault& vault_;

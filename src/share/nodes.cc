@@ -45,21 +45,6 @@ bool Nodes::may_ask_any() {
   return false;
 }
 
-bool Nodes::suspects(NodeId node) {
-  const MutexLock lock(mutex_);
-  return at(node).breaker.suspected();
-}
-
-bool Nodes::may_ask_soon() {
-  const std::size_t count = engine_.nodes();
-  const MutexLock lock(mutex_);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const policy::ShareBreaker& breaker = at(NodeId{i}).breaker;
-    if (breaker.closed() || breaker.suspected()) return true;
-  }
-  return false;
-}
-
 double Nodes::most_deadline_ms() {
   double most = range_.least_ms;
   for (const Node& node : nodes_) {
@@ -81,7 +66,7 @@ std::int64_t Nodes::read_deadline_ns(ByteCount bytes) {
 
 std::int64_t Nodes::write_deadline_ns(ByteCount bytes) {
   const MutexLock lock(mutex_);
-  const double ms = policy::transfer_deadline_ms(kBackgroundNs / 1e6, bytes, write_bytes_per_s_);
+  const double ms = policy::transfer_deadline_ms(range_.most_ms, bytes, write_bytes_per_s_);
   return clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs));
 }
 

@@ -23,15 +23,9 @@ class Nodes {
 
   bool may_ask(NodeId node) EXCLUDES(mutex_);
   bool may_ask_any() EXCLUDES(mutex_);
-  // A probe will say soon whether the node may be asked.
-  bool suspects(NodeId node) EXCLUDES(mutex_);
-  // Returns true if some node may be asked now or, for all that is known, soon.
-  bool may_ask_soon() EXCLUDES(mutex_);
   // The longest that a look-up at any node that may be asked may take.
   std::int64_t lookup_deadline_ns() EXCLUDES(mutex_);
   std::int64_t read_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
-  // Of calls that no request waits for: publishing and touching.
-  std::int64_t background_deadline_ns() const { return clock_.monotonic_ns() + kBackgroundNs; }
   std::int64_t write_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
 
   // The outcome of one call at a node: an answer, be it a miss, or trouble, which is counted and, once a minute,
@@ -54,9 +48,6 @@ class Nodes {
   double write_bytes_per_s() const EXCLUDES(mutex_);
 
  private:
-  // Long enough for a thread that waits for a processor on a machine where every core computes.
-  static constexpr std::int64_t kBackgroundNs = 1'000'000'000;
-
   struct Node {
     explicit Node(policy::DeadlineRange range) : latency(range) {}
     policy::ShareBreaker breaker;

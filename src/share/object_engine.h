@@ -72,9 +72,6 @@ struct EngineFacts {
   std::optional<std::uint64_t> max_bytes = {};  // the limit of its memory; 0: none
   std::optional<std::uint64_t> used_bytes = {};
   std::optional<std::uint64_t> keys = {};  // of all users
-  // Reads of all users since the engine started. Look-ups ask for many ends that are not there.
-  std::optional<std::uint64_t> reads_found = {};
-  std::optional<std::uint64_t> reads_missed = {};
   std::vector<std::string> warnings = {};  // one line each: what is wrong, and what to do
 };
 
@@ -91,9 +88,6 @@ class ObjectEngine {
     std::size_t heads_at_once;
   };
   virtual Pace pace() const = 0;
-  // Where every core computes, a thread that got its answer may wait this long for a processor: no shorter deadline
-  // says anything of an engine.
-  static constexpr double kLeastDeadlineMs = 20;
 
   // Node of a name, as known now. Without waiting.
   virtual NodeId node_of(const ObjectName& name) const = 0;

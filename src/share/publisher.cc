@@ -13,15 +13,10 @@ constexpr std::int64_t kFirstPauseNs = 5 * kSecondNs;
 constexpr std::int64_t kLongestPauseNs = 300 * kSecondNs;
 constexpr std::size_t kMostQueued = 10'000;  // offers of no bytes count as well
 constexpr std::size_t kMostRememberedParents = 65'536;
-// An engine that lost everything is noticed after this long, by the first publication.
-constexpr std::int64_t kThereNs = 3 * kSecondNs;
+constexpr std::int64_t kThereNs = 60 * kSecondNs;
 
 std::uint64_t size_of(const Publication& publication) { return publication.payload->size(); }
 std::uint64_t size_of(const RecordOffer& record) { return record.contents.size(); }
-template <typename Offer>
-ByteCount bytes_of(const Offer& offer) {
-  return ByteCount{std::visit([](const auto& what) { return size_of(what); }, offer)};
-}
 
 // A state that is built on another begins with that one's hash.
 std::optional<format::ShortHash> base_of(const Publication& publication) {
@@ -53,8 +48,8 @@ bool Publisher::offer(Publication publication) { return enqueue(std::move(public
 bool Publisher::offer(RecordOffer record) { return enqueue(std::move(record)); }
 
 bool Publisher::enqueue(Offer offer) {
-  const ByteCount bytes = bytes_of(offer);
-  const bool asked = nodes_.may_ask_soon();
+  const ByteCount bytes{std::visit([](const auto& what) { return size_of(what); }, offer)};
+  const bool asked = nodes_.may_ask_any();
   {
     const MutexLock lock(mutex_);
     const bool has_room = queue_.size() < kMostQueued && (queue_.empty() || queued_ + bytes <= limit_);
@@ -81,78 +76,35 @@ ByteCount Publisher::queued() const {
   return queued_;
 }
 
-std::size_t Publisher::waiting() const {
-  const MutexLock lock(mutex_);
-  return queue_.size() + (in_hand_ ? 1 : 0);
-}
-
-void Publisher::go_on() {
-  const bool now = nodes_.may_ask_any();
-  const bool soon = nodes_.may_ask_soon();
-  std::size_t count = 0;
+void Publisher::publish_next() {
+  Offer next;
   {
     const MutexLock lock(mutex_);
-    if (!held_ || (soon && !now)) return;
-    held_ = false;
-    count = queue_.size();
-    if (!soon) {
-      counting_.add(&ShareCounters::refused, count);
-      queue_.clear();
-      queued_ = ByteCount{};
+    if (queue_.empty()) return;
+    next = std::move(queue_.front());
+    queue_.pop_front();
+    if (clock_.monotonic_ns() < paused_until_ns_) {
+      counting_.add(&ShareCounters::refused);
+      queued_ = queued_ - ByteCount{std::visit([](const auto& what) { return size_of(what); }, next)};
+      return;
     }
   }
-  for (; soon && count > 0; --count) executor_.post([this] { publish_next(); });
-}
-
-// While the queue is held, the tasks of its offers end here.
-std::optional<Publisher::Offer> Publisher::take() {
+  std::visit([this](const auto& what) { publish(what); }, next);
+  const ByteCount bytes{std::visit([](const auto& what) { return size_of(what); }, next)};
   const MutexLock lock(mutex_);
-  if (queue_.empty() || held_) return std::nullopt;
-  Offer next = std::move(queue_.front());
-  queue_.pop_front();
-  if (clock_.monotonic_ns() < paused_until_ns_) {
-    counting_.add(&ShareCounters::refused);
-    note_left(bytes_of(next));
-    return std::nullopt;
-  }
-  in_hand_ = true;
-  return next;
+  // stop() may have emptied the queue meanwhile.
+  queued_ = queued_ < bytes ? ByteCount{} : queued_ - bytes;
 }
 
-// stop() may have emptied the queue meanwhile.
-void Publisher::note_left(ByteCount bytes) { queued_ = queued_ < bytes ? ByteCount{} : queued_ - bytes; }
-
-void Publisher::put_back(Offer offer) {
-  const MutexLock lock(mutex_);
-  in_hand_ = false;
-  if (stopped_) return;
-  held_ = true;
-  queue_.push_front(std::move(offer));
-}
-
-void Publisher::publish_next() {
-  std::optional<Offer> next = take();
-  if (!next) return;
-  const Outcome outcome = std::visit([this](const auto& what) { return publish(what); }, *next);
-  if (outcome == Outcome::kAgain) return put_back(std::move(*next));
-  const MutexLock lock(mutex_);
-  in_hand_ = false;
-  note_left(bytes_of(*next));
-}
-
-// A reader comes to an object over all segments of rows before it, and to a built state over its base. The last one
-// first, then from the root on, as many as the engine is asked for at once: an engine that began anew has the newest
-// again and lacks the root.
+// A reader comes to an object over the segments of rows before it, and to a built state over its base.
 std::vector<ObjectName> Publisher::parents(const Publication& publication) const {
   std::vector<ObjectName> parents;
+  const bool is_rows = publication.segment.name.kind == format::PartKind::kRows;
   const auto& path = publication.path;
-  const std::size_t before = path.size() - (publication.segment.name.kind == format::PartKind::kRows ? 1 : 0);
-  const std::size_t most = std::max<std::size_t>(engine_.pace().heads_at_once, 2) - 1;
-  const auto add = [&](std::size_t i) {
-    parents.push_back(vault_.name_of(path[i].object_hash, format::PartKind::kRows));
-  };
-  if (before > 0) add(before - 1);
-  for (std::size_t i = 0; i + 1 < before && parents.size() < most; ++i) add(i);
+  if (path.size() > (is_rows ? 1 : 0)) {
+    const format::PathStep& before = is_rows ? path[path.size() - 2] : path.back();
+    parents.push_back(vault_.name_of(before.object_hash, format::PartKind::kRows));
+  }
   if (const auto base = base_of(publication)) parents.push_back(vault_.name_of(*base, format::PartKind::kWhole));
   return parents;
 }
@@ -163,48 +115,43 @@ Publisher::Standing Publisher::standing(const Publication& publication, const Ob
   for (ObjectName& parent : parents(publication)) {
     if (!there_.find(parent, now_ns)) asked.push_back(std::move(parent));
   }
-  const auto answers = lookup_.ask_until(asked, format::kEnvelopeBytes, nodes_.background_deadline_ns());
-  const auto unknown = [&](std::size_t i) {
-    return nodes_.suspects(engine_.node_of(asked[i])) ? Standing::kAgain : Standing::kUnknown;
-  };
+  const auto answers = lookup_.ask(asked, format::kEnvelopeBytes, nodes_.lookup_deadline_ns());
   const auto is_there = [&](std::size_t i) {
     return answers[i].ok() && vault_.open_envelope(asked[i], *answers[i]).ok();
   };
   for (std::size_t i = 1; i < asked.size(); ++i) {
     if (!is_there(i))
-      return answers[i].ok() || answers[i].error().kind == ErrorKind::kNotFound ? Standing::kOrphan : unknown(i);
+      return answers[i].ok() || answers[i].error().kind == ErrorKind::kNotFound ? Standing::kOrphan
+                                                                                : Standing::kUnknown;
     there_.put(asked[i], true, now_ns + kThereNs);
   }
   if (is_there(0)) return Standing::kThere;
   const bool wanted = answers[0].ok() || answers[0].error().kind == ErrorKind::kNotFound;
-  return wanted ? Standing::kWanted : unknown(0);
+  return wanted ? Standing::kWanted : Standing::kUnknown;
 }
 
-Publisher::Outcome Publisher::publish(const Publication& publication) {
+void Publisher::publish(const Publication& publication) {
   const format::SegmentName& segment = publication.segment.name;
   const ObjectName name = vault_.name_of(format::short_hash(segment.end_hash), segment.kind);
   switch (standing(publication, name)) {
     case Standing::kThere:
       there_.put(name, true, clock_.monotonic_ns() + kThereNs);
       counting_.add(&ShareCounters::already_there);
-      return Outcome::kDone;
-    case Standing::kOrphan: counting_.add(&ShareCounters::orphans); return Outcome::kDone;
-    case Standing::kAgain: return Outcome::kAgain;
-    case Standing::kUnknown: counting_.add(&ShareCounters::publish_failures); return Outcome::kDone;
+      return;
+    case Standing::kOrphan: counting_.add(&ShareCounters::orphans); return;
+    case Standing::kUnknown: counting_.add(&ShareCounters::publish_failures); return;
     case Standing::kWanted: break;
   }
   const Vault::Sealed sealed =
       vault_.seal(publication.segment, publication.path, publication.payload->bytes(), salt_());
-  return write(name, sealed.head, sealed.payload);
+  write(name, sealed.head, sealed.payload);
 }
 
-Publisher::Outcome Publisher::publish(const RecordOffer& record) {
-  const NodeId node = engine_.node_of(record.name);
-  if (nodes_.may_ask(node)) return write(record.name, record.contents, {});
-  return nodes_.suspects(node) ? Outcome::kAgain : Outcome::kDone;
+void Publisher::publish(const RecordOffer& record) {
+  if (nodes_.may_ask(engine_.node_of(record.name))) write(record.name, record.contents, {});
 }
 
-Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteSpan payload) {
+void Publisher::write(const ObjectName& name, ByteSpan head, ByteSpan payload) {
   const ByteCount bytes{head.size() + payload.size()};
   const std::int64_t from_ns = clock_.monotonic_ns();
   const Status written = engine_.put(name, head, payload, ttl_s_, nodes_.write_deadline_ns(bytes));
@@ -212,9 +159,8 @@ Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteS
   lookup_.forget(name);
   if (!written.ok()) {
     nodes_.note_trouble(engine_.node_of(name), policy::ShareCall::kTransfer, written.error());
-    if (counts_for_breaker(written.error().kind) && nodes_.suspects(engine_.node_of(name))) return Outcome::kAgain;
     note_failure(written.error());
-    return Outcome::kDone;
+    return;
   }
   nodes_.note_answer(engine_.node_of(name), policy::ShareCall::kTransfer);
   nodes_.note_written(bytes, os::elapsed_ms(from_ns, now_ns));
@@ -223,7 +169,6 @@ Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteS
   counting_.add(&ShareCounters::published_bytes, bytes.value());
   const MutexLock lock(mutex_);
   pause_ns_ = 0;
-  return Outcome::kDone;
 }
 
 void Publisher::note_failure(const Error& error) {

@@ -1,13 +1,11 @@
 #pragma once
 
 // Publishing: a bounded queue of segments and records, worked off on an executor, one at a time. Parents are published
-// before what continues them; where the queue is full or the engine in trouble, the newest offers are refused. A call
-// that failed may have met a hiccup: the queue waits for the probe of its node, and what the failure hit stays in it.
+// before what continues them; where the queue is full or the engine in trouble, the newest offers are refused.
 
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <variant>
 #include <vector>
 
@@ -40,27 +38,18 @@ class Publisher {
   // Return false if the offer is refused.
   bool offer(Publication publication) EXCLUDES(mutex_);
   bool offer(RecordOffer record) EXCLUDES(mutex_);
-  // Goes on with a queue that waits for a node's probe, if that was answered; drops it if no node is well. About once a
-  // second.
-  void go_on() EXCLUDES(mutex_);
   // Drops what waits and refuses everything from now on.
   void stop() EXCLUDES(mutex_);
   ByteCount queued() const EXCLUDES(mutex_);
-  // Returns how many offers wait or are being published.
-  std::size_t waiting() const EXCLUDES(mutex_);
 
  private:
   using Offer = std::variant<Publication, RecordOffer>;
-  enum class Outcome { kDone, kAgain };  // published or given up; or to be tried again when go_on() says so
   bool enqueue(Offer offer) EXCLUDES(mutex_);
   void publish_next() EXCLUDES(mutex_);
-  std::optional<Offer> take() EXCLUDES(mutex_);
-  void put_back(Offer offer) EXCLUDES(mutex_);
-  void note_left(ByteCount bytes) REQUIRES(mutex_);
-  Outcome publish(const Publication& publication) EXCLUDES(mutex_);
-  Outcome publish(const RecordOffer& record) EXCLUDES(mutex_);
-  Outcome write(const ObjectName& name, ByteSpan head, ByteSpan payload) EXCLUDES(mutex_);
-  enum class Standing { kWanted, kThere, kOrphan, kAgain, kUnknown };
+  void publish(const Publication& publication) EXCLUDES(mutex_);
+  void publish(const RecordOffer& record) EXCLUDES(mutex_);
+  void write(const ObjectName& name, ByteSpan head, ByteSpan payload) EXCLUDES(mutex_);
+  enum class Standing { kWanted, kThere, kOrphan, kUnknown };
   Standing standing(const Publication& publication, const ObjectName& name) EXCLUDES(mutex_);
   std::vector<ObjectName> parents(const Publication& publication) const;
   void note_failure(const Error& error) EXCLUDES(mutex_);
@@ -79,9 +68,7 @@ class Publisher {
 
   mutable Mutex mutex_;
   std::deque<Offer> queue_ GUARDED_BY(mutex_);
-  ByteCount queued_ GUARDED_BY(mutex_);      // what is being published included
-  bool in_hand_ GUARDED_BY(mutex_) = false;  // one that is no longer in the queue is being published
-  bool held_ GUARDED_BY(mutex_) = false;     // the queue waits for a probe
+  ByteCount queued_ GUARDED_BY(mutex_);  // what is being published included
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::int64_t paused_until_ns_ GUARDED_BY(mutex_) = 0;  // the engine was full
   std::int64_t pause_ns_ GUARDED_BY(mutex_) = 0;

@@ -79,12 +79,11 @@ struct ShareCounters {
   std::uint64_t published = 0;
   std::uint64_t published_bytes = 0;
   std::uint64_t already_there = 0;
-  std::uint64_t refused = 0;  // the queue was full, or no node well
+  std::uint64_t refused = 0;  // the queue was full
   std::uint64_t orphans = 0;  // not published, for the parent is not there
   std::uint64_t publish_failures = 0;
   std::uint64_t breaker_openings = 0;
   std::uint64_t touched = 0;
-  std::uint64_t waiting = 0;  // now: offers that are to be published
 };
 
 // The counters of all parts of one store. Thread safe.

@@ -104,21 +104,20 @@ SharedStore::~SharedStore() = default;
 
 bool SharedStore::readable() const { return parts_->reads() && !parts_->distrusted && parts_->nodes.may_ask_any(); }
 
-std::optional<SharedPath> SharedStore::find(const ShareQuery& query, std::int64_t patient_until_ns) {
+std::optional<SharedPath> SharedStore::find(const ShareQuery& query, std::int64_t deadline_ns) {
   parts_->counting.add(&ShareCounters::lookups);
   if (!readable()) {
     parts_->counting.add(&ShareCounters::lookups_skipped);
     return std::nullopt;
   }
-  auto path = parts_->lookup.find(query, patient_until_ns);
+  auto path = parts_->lookup.find(query, deadline_ns);
   if (path) parts_->counting.add(&ShareCounters::hits);
   return path;
 }
 
-std::vector<std::optional<format::SharedHead>> SharedStore::heads(const ShareQuery& query,
-                                                                  std::int64_t patient_until_ns) {
+std::vector<std::optional<format::SharedHead>> SharedStore::heads(const ShareQuery& query, std::int64_t deadline_ns) {
   if (!readable()) return std::vector<std::optional<format::SharedHead>>(query.ends.size());
-  return parts_->lookup.heads(query, patient_until_ns);
+  return parts_->lookup.heads(query, deadline_ns);
 }
 
 Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::SegmentHeader& segment,
@@ -142,7 +141,8 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::Seg
 Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::SegmentHeader& segment,
                                                                  const ObjectName& name, std::int64_t deadline_ns) {
   Parts& parts = *parts_;
-  TRY_ASSIGN(const format::Envelope envelope, parts.lookup.envelope(name, deadline_ns));
+  TRY_ASSIGN(const format::Envelope envelope,
+             parts.lookup.envelope(name, std::min(deadline_ns, parts.nodes.lookup_deadline_ns())));
   if (!describes(envelope, segment)) return not_found("a segment with another begin lies under this name");
   const ByteCount size{envelope.payload_bytes};
   auto buffer = store::PayloadBuffer::allocate(size.value());
@@ -187,7 +187,7 @@ void SharedStore::touch(const std::vector<format::SegmentHeader>& segments) {
   if (objects.empty()) return;
   parts_->counting.add(&ShareCounters::touched, objects.size());
   parts_->executor.post([parts = parts_.get(), objects = std::move(objects)] {
-    const Status touched = parts->engine->touch(objects, parts->options.ttl_s, parts->nodes.background_deadline_ns());
+    const Status touched = parts->engine->touch(objects, parts->options.ttl_s, parts->nodes.lookup_deadline_ns());
     if (touched.ok()) return;
     parts->nodes.note_trouble(parts->engine->node_of(objects.front().name), policy::ShareCall::kLookup,
                               touched.error());
@@ -201,13 +201,13 @@ bool SharedStore::offer_record(const PrefixHash& key, std::vector<std::byte> con
 }
 
 std::vector<std::optional<std::vector<std::byte>>> SharedStore::records(const std::vector<PrefixHash>& keys,
-                                                                        std::int64_t patient_until_ns) {
+                                                                        std::int64_t deadline_ns) {
   std::vector<std::optional<std::vector<std::byte>>> records(keys.size());
   if (!readable()) return records;
   std::vector<ObjectName> names;
   for (const PrefixHash& key : keys) names.push_back(parts_->vault.record_name(key));
   const auto answers = parts_->lookup.ask(names, format::kMostRecordBytes + format::kEnvelopeBytes,
-                                          parts_->lookup.limits_until(patient_until_ns));
+                                          std::min(deadline_ns, parts_->nodes.lookup_deadline_ns()));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!answers[i].ok()) continue;
     auto record = parts_->vault.open_record(names[i], *answers[i]);
@@ -221,14 +221,12 @@ std::vector<std::optional<std::vector<std::byte>>> SharedStore::records(const st
 }
 
 void SharedStore::tick() {
-  parts_->publisher.go_on();
   if (parts_->nodes.to_probe().empty() || parts_->probing.exchange(true)) return;
   parts_->executor.post([parts = parts_.get()] {
     for (const NodeId node : parts->nodes.to_probe()) {
       parts->nodes.note_probe(node, parts->engine->probe(node, parts->clock.monotonic_ns() + kProbeNs));
     }
     parts->probing = false;
-    parts->publisher.go_on();
   });
 }
 
@@ -241,11 +239,7 @@ double SharedStore::latency_ms() const { return parts_->nodes.latency_ms(); }
 double SharedStore::read_bytes_per_s() const { return parts_->nodes.read_bytes_per_s(); }
 double SharedStore::write_bytes_per_s() const { return parts_->nodes.write_bytes_per_s(); }
 ByteCount SharedStore::queued() const { return parts_->publisher.queued(); }
-ShareCounters SharedStore::counters() const {
-  ShareCounters counters = parts_->counting.counters();
-  counters.waiting = parts_->publisher.waiting();
-  return counters;
-}
+ShareCounters SharedStore::counters() const { return parts_->counting.counters(); }
 const ObjectEngine& SharedStore::engine() const { return *parts_->engine; }
 const std::string& SharedStore::space() const { return parts_->vault.space(); }
 

@@ -43,14 +43,12 @@ class SharedStore {
 
   // Returns false if a look-up would cost time for nothing: the mode is kWrite, or all breakers are open.
   bool readable() const;
-  // Look-ups begin no round trip after `patient_until_ns` (monotonic), and all of them together take as long as the
-  // measured latency allows at most: only a node that is slower than usual counts as in trouble.
-  //
   // Returns the deepest authentic path beyond `query.known`, nullopt if there is none or the engine is in trouble.
-  std::optional<SharedPath> find(const ShareQuery& query, std::int64_t patient_until_ns);
+  // Takes until `deadline_ns` (monotonic) at most, and no longer than the measured latency allows.
+  std::optional<SharedPath> find(const ShareQuery& query, std::int64_t deadline_ns);
   // Returns the heads of leaves of one kind at these ends of the prompt, as far as they are there and authentic; for
   // window rows, which a found path needs besides its rows.
-  std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t patient_until_ns);
+  std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t deadline_ns);
 
   // Returns the payload of a head that find() or heads() returned, verified. kNotFound: evicted meanwhile; kDamaged:
   // not the bytes that were published; kIo, kBusy: the engine is in trouble or the deadline passed.
@@ -64,10 +62,9 @@ class SharedStore {
   // Small records: `key` names one, such as the hash of an open turn. At most format::kMostRecordBytes.
   bool offer_record(const PrefixHash& key, std::vector<std::byte> contents);
   std::vector<std::optional<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,
-                                                             std::int64_t patient_until_ns);
+                                                             std::int64_t deadline_ns);
 
-  // Probes nodes whose breaker wants it, closes those that answer, and goes on with publishing that waited for that; on
-  // the executor. Call it about once a second.
+  // Probes nodes whose breaker wants it and closes those that answer; on the executor. Call it about once a second.
   void tick();
   // Stops publishing for good (stored state was found wrong). Queued publications are dropped.
   void distrust();

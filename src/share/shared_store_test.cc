@@ -259,26 +259,6 @@ TEST_F(SharedStoreTest, NothingIsPublishedWithoutItsParent) {
   EXPECT_EQ(server.store().counters().orphans, 1u);
 }
 
-// An engine that began anew has what was published last again, and lacks the root.
-TEST_F(SharedStoreTest, NothingIsPublishedAfterAHoleAnywhereOnItsPath) {
-  ShareServer server(world_);
-  const Tokens prompt = share_prompt(1, 120);
-  server.publish(prompt, every(20, 100));
-  std::vector<format::PathStep> path;
-  for (const Position end : every(20, 120)) path.push_back(server.step(prompt, end));
-  const auto whole = world_.objects;
-  for (const auto& [name, object] : whole) {
-    world_.objects = whole;
-    world_.objects.erase(name);
-    clock_.advance_ms(10'000);
-    EXPECT_TRUE(
-        server.store().offer(server.publication(prompt, {Position{100}, Position{120}}, PartKind::kRows, path)));
-    server.executor().run_all();
-    EXPECT_EQ(world_.objects.size(), 4u);
-  }
-  EXPECT_EQ(server.store().counters().orphans, 5u);
-}
-
 TEST_F(SharedStoreTest, ObjectsThatAreThereAreNotWrittenAgain) {
   const Tokens prompt = share_prompt(1, 80);
   ShareServer(world_).publish(prompt, every(20, 80));
@@ -317,39 +297,6 @@ TEST_F(SharedStoreTest, AFullEngineStopsPublishingForAWhile) {
   clock_.advance_ms(5100);
   EXPECT_EQ(server.publish(prompt, every(20, 80)), 4u);
   EXPECT_TRUE(server.find(prompt, every(20, 80)).has_value());
-}
-
-TEST_F(SharedStoreTest, AHiccupWhilePublishingLosesNothing) {
-  ShareServer server(world_);
-  const Tokens prompt = share_prompt(1, 100);
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
-  server.publish(prompt, every(20, 100));
-  EXPECT_TRUE(world_.objects.empty());
-  EXPECT_EQ(server.store().counters().waiting, 5u);
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
-  for (int i = 0; i < 3; ++i) {
-    server.store().tick();
-    server.executor().run_all();
-  }
-  EXPECT_EQ(server.store().counters().waiting, 0u);
-  EXPECT_EQ(server.store().queued(), ByteCount{});
-  EXPECT_EQ(server.restorable(prompt, every(20, 100)), Position{100});
-}
-
-TEST_F(SharedStoreTest, NothingWaitsForADeadEngine) {
-  ShareServer server(world_);
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
-  server.publish(share_prompt(1, 400), every(20, 400));
-  EXPECT_GT(server.store().counters().waiting, 0u);
-  for (int i = 0; i < 20; ++i) {
-    server.store().tick();
-    server.executor().run_all();
-    clock_.advance_ms(100);
-  }
-  const ShareCounters counters = server.store().counters();
-  EXPECT_EQ(counters.waiting, 0u);
-  EXPECT_EQ(counters.refused + counters.publish_failures, 20u);
-  EXPECT_EQ(server.store().queued(), ByteCount{});
 }
 
 TEST_F(SharedStoreTest, AHalfWrittenObjectIsNotThere) {
@@ -510,21 +457,6 @@ TEST_F(SharedStoreTest, DeadlinesFollowTheMeasuredLatency) {
   EXPECT_NEAR(server.store().latency_ms(), 2, 0.1);
   std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
   EXPECT_NEAR(ms_of([&] { server.find(share_prompt(99, 400), every(20, 400)); }), 16, 1);
-}
-
-// A request that prefills soon has little patience; that says nothing about the nodes.
-TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
-  ShareServer server(world_);
-  const Tokens prompt = share_prompt(1, 400);
-  world_.answer_ms = 10;
-  server.publish(prompt, every(20, 400));
-  const ShareQuery query{.prompt = prompt, .ends = every(20, 400)};
-  for (int i = 0; i < 10; ++i) {
-    const auto found = server.store().find(query, clock_.monotonic_ns() + 1'000'000);
-    EXPECT_FALSE(found.has_value()) << "the first round trip takes all patience";
-  }
-  EXPECT_EQ(server.store().counters().failures, 0u);
-  EXPECT_TRUE(server.find(prompt, every(20, 400)).has_value());
 }
 
 }  // namespace

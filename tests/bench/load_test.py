@@ -8,8 +8,8 @@ import unittest
 
 from bench_case import PROGRAM, BenchCase
 
-# Figures of each scenario, without a peer; of streams one for each layout.
-FIGURES = {"short": 4, "gap": 6, "one": 1, "streams": 2, "long-streams": 2, "shared-streams": 2, "herd": 1, "agents": 2,
+# Figures of each scenario, for one server.
+FIGURES = {"short": 4, "gap": 6, "one": 1, "streams": 1, "long-streams": 1, "shared-streams": 1, "herd": 1, "agents": 2,
            "clients": 7, "held": 3, "full": 4}
 
 

@@ -165,11 +165,6 @@ class Context(FlagCase):
         server.post(COMPLETION, {"prompt": server.tokenize(words(300))[:150], "max_tokens": 1})
         longer = server.post(COMPLETION, {"prompt": server.tokenize(words(300))[:230], "max_tokens": 1})
         self.assertEqual(timings(longer)["prompt_n"], 80)
-        body = {"prompt": words(500, 7), "n_predict": 1, "stream": True, "return_progress": True}
-        told = [event["prompt_progress"]["processed"] for _, event in server.stream("/completion", body)
-                if event != "[DONE]" and "prompt_progress" in event]
-        self.assertGreater(len(told), 5)
-        self.assertEqual([tokens % 64 for tokens in told[:-1]], [0] * (len(told) - 1), told)
         self.assertIn("0", self.params("--repeatable")["kv_unified"])
         self.assertIn("repeatable=slices of 64", server.log())
 

@@ -88,11 +88,13 @@ class Log(ServerCase):
             self.assertLess(at, 40)
             line = lines_of(server, count=2)[1]
             found = re.search(r"reason=new-tokens: parts at token (\d+), in the system prompt or the tools, from a known "
-                              r"conversation with (\d+) more tokens(.*) id=", line)
+                              r"conversation with (\d+) more tokens(.*); volatile-text \(date\) in system: (\d+) tokens "
+                              r"prefilled again in \d+\.\d{3}s id=", line)
             with self.subTest(flags=flags):
                 self.assertIsNotNone(found, line)
                 self.assertEqual(int(found[1]), at)
                 self.assertGreater(int(found[2]), 300)
+                self.assertGreater(int(found[4]), 290)
                 texts = re.fullmatch(r', after "(.*)": here "(.*)", there "(.*)"', found[3])
                 self.assertEqual(texts is not None, shown, line)
                 if shown:
@@ -131,7 +133,8 @@ class Log(ServerCase):
         server.post("/v1/completions", {"prompt": words(200) + " " + words(80, 7), "max_tokens": 1})
         line = lines_of(server, count=2)[1]
         self.assertRegex(line, r"parts at token \d+ from a known conversation with \d+ more tokens; before that this model can go "
-                               r"on only from points \(docs/cuts.md\), (the last of them at \d+|none of them is kept) id=")
+                               r"on only from points \(docs/cuts.md\), (the last of them at \d+|none of them is kept); no-point in "
+                               r"the prompt: \d+ tokens prefilled again in \d+\.\d{3}s id=")
 
     def test_a_request_outside_the_cache_says_so(self):
         server = self.server()

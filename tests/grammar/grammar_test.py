@@ -4,7 +4,6 @@ Of random schemas: every text that a grammar may write is valid, and every valid
 and spelling a grammar writes, is matched. KVKEEP_TEST_SEED repeats a run; KVKEEP_SCHEMAS says how many.
 """
 
-import itertools
 import json
 import os
 import random
@@ -244,18 +243,11 @@ class RandomSchemas(GrammarCase):
                 self.assertTrue(validator.is_valid(load(walk)), f"{walk} is not valid: {context}")
             for value, matched in zip(values, answer["matches"], strict=True):
                 counts["values"] += 1
-                self.assertTrue(matched or self.matches_reordered(schema, value), f"{dump(value)} is not matched: {context}")
+                self.assertIs(matched, True, f"{dump(value)} is not matched: {context}")
         print(counts, flush=True)
         self.assertGreater(counts["walks"], SCHEMAS * 3)
         self.assertGreater(counts["values"], SCHEMAS)
         self.assertLess(counts["refused"], SCHEMAS // 4)
-
-    def matches_reordered(self, schema, value):
-        """A value that was made for one alternative may be valid by another one, which has its members in another order."""
-        if "anyOf" not in dump(schema) or not isinstance(value, dict):
-            return False
-        orders = [dump(dict(order)) for order in itertools.permutations(value.items())]
-        return any(self.tool.ask(schema, orders, seed=1)["matches"])
 
 
 class HostileSchemas(GrammarCase):

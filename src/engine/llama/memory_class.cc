@@ -59,8 +59,7 @@ Trial try_clone(const ModelOptions& options, CloneShape shape, TrialKind kind) {
 }  // namespace
 
 ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& options) {
-  if (std::string obstacle = certain_obstacle(model); !obstacle.empty())
-    return {.finding = {}, .reason = obstacle, .no_own_cells = obstacle};
+  if (std::string obstacle = certain_obstacle(model); !obstacle.empty()) return {.finding = {}, .reason = obstacle};
   std::string failures;
   bool cloned = false;
   for (const TrialKind kind : {TrialKind::kParts, TrialKind::kWhole}) {
@@ -68,21 +67,16 @@ ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& opt
       const Trial trial = try_clone(options, shape, kind);
       if (trial.outcome.finding.memory_class != MemoryClass::kUncached) {
         std::string reason = fmt::format("state of a {} clone came back byte for byte", to_string(shape));
-        std::string no_own_cells = trial.failure;
-        if (kind == TrialKind::kWhole) {
-          reason += fmt::format(" as a whole only ({})", failures);
-          no_own_cells = "the state of a sequence can be copied only as a whole";
-        }
-        return {.finding = trial.outcome.finding, .reason = std::move(reason), .no_own_cells = std::move(no_own_cells)};
+        if (kind == TrialKind::kWhole) reason += fmt::format(" as a whole only ({})", failures);
+        return {.finding = trial.outcome.finding, .reason = std::move(reason), .no_own_cells = trial.failure};
       }
       cloned |= trial.outcome.cloned;
       const std::string_view tried = kind == TrialKind::kParts ? "" : " as a whole";
       failures += fmt::format("{}{} clone{}: {}", failures.empty() ? "" : "; ", to_string(shape), tried, trial.failure);
     }
   }
-  if (cloned) return {.finding = {}, .reason = failures, .no_own_cells = failures};
-  return {
-      .finding = {.memory_class = MemoryClass::kOpaque}, .reason = failures, .no_own_cells = failures, .tried = false};
+  if (cloned) return {.finding = {}, .reason = failures};
+  return {.finding = {.memory_class = MemoryClass::kOpaque}, .reason = failures, .tried = false};
 }
 
 int class_test_main(const std::vector<std::string>& arguments) {

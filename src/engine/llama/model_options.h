@@ -137,8 +137,8 @@ struct ModelOptions {
   // own_cells: a conversation that has finished keeps its cells until another needs them.
   std::uint32_t idle_sequences = 8;
   // Each of `parallel` sequences has cells of its own, n_ctx / parallel of them, and is not computed over the others'.
-  // No prefix is then shared in memory, and a conversation has at most n_ctx / parallel tokens. Sliceable and windowed
-  // models, and hybrid ones without a window; others keep one pool.
+  // Then no prefix is shared in memory, and that is how long a conversation may be. Sliceable and windowed models, and
+  // hybrid ones without a window; others keep one pool.
   bool own_cells = false;
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;

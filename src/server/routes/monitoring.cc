@@ -151,7 +151,6 @@ std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& sh
       counter("kvkeep_share_loaded_bytes_total", "Bytes read from the shared tier.", number(shared->loaded_bytes)),
       counter("kvkeep_share_published_total", "Segments and points that were published.", number(shared->published)),
       counter("kvkeep_share_published_bytes_total", "Bytes that were published.", number(shared->published_bytes)),
-      gauge("kvkeep_share_waiting", "Segments, points and turns that wait to be published.", number(shared->waiting)),
       counter("kvkeep_share_refused_total", "Segments and points that were not published: the queue was full.",
               number(shared->refused)),
       counter("kvkeep_share_damaged_total", "Answers of the shared tier that were not what was published.",

@@ -173,9 +173,7 @@ Audit::Ended Audit::approach(Position goal) {
     go_back(goal);
     work_->restore.begin(work_->lease, goal, goal > Position{} && memory_.shape().needs_points());
   }
-  const RestoreUnit unit =
-      work_->restore.next(memory_.length(work_->seq),
-                          {.most_read = load_bytes_, .most_put = load_bytes_, .rows_at_once = memory_.own_cells()});
+  const RestoreUnit unit = work_->restore.next(memory_.length(work_->seq), load_bytes_, load_bytes_);
   switch (unit.kind) {
     case RestoreUnit::Kind::kNone: work_->ready = true; return std::nullopt;
     case RestoreUnit::Kind::kRead:

@@ -56,7 +56,6 @@ bool release_awaiting(RequestQueue& queue, std::span<const std::unique_ptr<Reque
   for (const auto& request : active) {
     if (!request->awaits || !is_over(*request->awaits)) continue;
     request->awaits.reset();
-    request->stats.waits.begin(WaitCause::kCells, now_ns);  // it gave its own back
     released = true;
   }
   return released;

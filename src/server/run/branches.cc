@@ -30,7 +30,7 @@ void take_over(Request& branch, const Request& from) {
   branch.known = from.known;
   branch.submitted_ns = from.submitted_ns;
   branch.started_ns = from.started_ns;
-  branch.reported = branch.start_counted = true;
+  branch.reported = true;
   branch.told_tokens = branch.stats.prompt_tokens;
 }
 

@@ -51,7 +51,7 @@ void note_search(Request& request, policy::RateMeter& rates) {
 void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t now_ns, policy::RateMeter& rates) {
   request.phase = Request::Phase::kWaiting;
   request.stats.load_ms += static_cast<double>(now_ns - request.load_started_ns) / 1e6;
-  if (request.seq) request.stats.waits.end(now_ns);  // else it waits for cells
+  request.stats.waits.end(now_ns);
   if (request.trace != nullptr) request.trace->add_read(result);
   rates.note_read(result.bytes_read, result.read_ms);
   rates.note_shared_read(result.shared_bytes, result.shared_reads, result.shared_ms);
@@ -94,12 +94,26 @@ std::optional<MissReason> Request::restore_failure() const {
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
 }
 
-void note_reused(Request& request, Position held) {
+void Request::note_known(const policy::KnownPath& path) {
+  known = path;
+  if (!reported) stats.known_tokens = std::max<std::size_t>(stats.known_tokens, path.end.value());
+}
+
+void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks) {
   JobStats& stats = request.stats;
   stats.cached_tokens = request.told_tokens = held.value();
-  stats.known_tokens = request.known.end.value();
+  stats.known_tokens = std::min(stats.known_tokens, request.effective.tokens.size());
   const auto& text_from = request.effective.text_from;
   if (text_from && *text_from < held) stats.source = as_text(stats.source);
+  stats.miss = lookup.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
+                                  request.restore_failure());
+  request.found_break = breaks.find({.job = request.job,
+                                     .stats = stats,
+                                     .tokens = request.effective.tokens,
+                                     .asker = request.effective.asker.get(),
+                                     .difference = request.difference ? &*request.difference : nullptr,
+                                     .known_rest = request.known_rest});
+  request.known_rest = {};
 }
 
 void note_started(Request& request, std::int64_t now_ns) {
@@ -129,7 +143,7 @@ std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns) {
   const double most_ms = request.job.longest_ms;
   if (most_ms <= 0 || os::elapsed_ms(request.submitted_ns, now_ns) <= most_ms) return std::nullopt;
   if (request.stats.predicted_tokens > 0) return Overdue{};
-  return Overdue{Finish::kError, busy("no token came within t_max_total_ms; the computed state is kept: try again")};
+  return Overdue{Finish::kError, busy("no token came within t_max_total_ms; what was computed is kept, try it again")};
 }
 
 void note_set_aside(Request& request, std::int64_t now_ns) {
@@ -139,7 +153,6 @@ void note_set_aside(Request& request, std::int64_t now_ns) {
 
 void note_late(Request& branch, std::int64_t now_ns) {
   branch.is_late = true;
-  branch.start_counted = false;
   branch.started_ns = 0;
   branch.paused_ns = now_ns;
   branch.stats.waits.begin(WaitCause::kPlace, now_ns);
@@ -203,7 +216,8 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .difference = request.difference ? &*request.difference : nullptr,
           .markers = request.effective.markers,
           .how = how,
-          .error = error};
+          .error = error,
+          .found = request.found_break};
 }
 
 double note_sampled(Request& request, TokenId token, double ms) {

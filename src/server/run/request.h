@@ -13,6 +13,8 @@
 #include "engine/engine.h"
 #include "policy/cut.h"
 #include "policy/next_call.h"
+#include "server/run/break_finder.h"
+#include "server/run/found_break.h"
 #include "server/run/job.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
@@ -49,6 +51,8 @@ struct Request {
   Restore restore;
   policy::KnownPath known;               // of its prompt, by the last lookup
   std::optional<Difference> difference;  // where it leaves the nearest known prompt, by the first lookup
+  std::vector<TokenId> known_rest = {};  // of that prompt, from the difference on; until its prefill begins
+  std::shared_ptr<const FoundBreak> found_break = {};  // why it reuses no more, once its prefill has begun
   PrefillCuts cuts;
   bool load_too_slow = false;  // more is cached, but prefilling was faster
   std::int64_t submitted_ns = 0;
@@ -59,7 +63,6 @@ struct Request {
   bool fork_refused = false;        // the model's memory refused to share a prefix with it: do not try again
   int failures = 0;                 // decode calls that failed for it
   bool reported = false;            // the first on_prefill was sent
-  bool start_counted = false;       // its figures say what a start of its own reused
   bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself
   bool must_wait = false;           // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
@@ -77,11 +80,15 @@ struct Request {
   std::vector<TokenId> reply_before = {};  // sampled before the context shifted last
   std::size_t scored_tokens = 0;           // of the prompt, as far as on_prompt_scores() told
 
+  // Returns true until its figures say what a start of its own reused.
+  bool counts_start() const { return !reported || is_late; }
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
   LookupTiers tiers() const {
     return {.memory = !fork_refused && !wants_scores(), .cache = !restore.gave_up() && !wants_scores()};
   }
+  // A lookup found so much known. A later one may leave the cache out, which does not make the prompt less known.
+  void note_known(const policy::KnownPath& path);
   // Returns what prevented the restore of more, if anything did.
   std::optional<MissReason> restore_failure() const;
 };
@@ -104,8 +111,8 @@ Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingPara
 // Makes the request's, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
 
-// Its prefill begins: the first `held` tokens are reused.
-void note_reused(Request& request, Position held);
+// Its prefill begins: the first `held` tokens are reused. Notes also why no more are.
+void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks);
 // Its first plan, or a later one, is carried out.
 void note_started(Request& request, std::int64_t now_ns);
 // Returns true if it ends without a token because its first prefill takes longer than it may.
@@ -113,8 +120,7 @@ bool is_prefill_too_long(Request& request, std::int64_t now_ns);
 // All of its prompt is in the model's memory, perhaps once more.
 void note_prompt_done(Request& request, std::int64_t now_ns);
 
-// How a request ends before its reply does: one that takes longer than it may in all (Job::longest_ms) with the tokens
-// that it has, or kBusy.
+// How a request ends that takes longer than it may in all (Job::longest_ms): with the tokens that it has, or kBusy.
 struct Overdue {
   Finish how = Finish::kLength;
   std::optional<Error> error = {};
@@ -126,7 +132,7 @@ std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns);
 void note_set_aside(Request& request, std::int64_t now_ns);
 // A further reply to a prompt whose prefill ended now: it finds no place, and starts by itself later.
 void note_late(Request& branch, std::int64_t now_ns);
-// It begins to decode, or does so again: the time since `paused_ns` does not count as predicting.
+// It begins to decode, or does so again: the time since `paused_ns` is none of its reply's.
 void note_decodes(Request& request, std::int64_t now_ns);
 
 // The batch that decodes the last token of each.

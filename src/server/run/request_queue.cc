@@ -9,25 +9,22 @@ namespace kvkeep::server {
 
 namespace {
 
-policy::QueuedRequest facts_of(const Request& request, std::size_t work, std::uint64_t key_started) {
+policy::QueuedRequest facts_of(const Request& request, std::size_t work) {
   return {.number = request.number,
           .key = request.job.key,
           .session = request.job.session,
           .priority = request.job.priority,
           .work = work,
           .overtaken = request.overtaken,
-          .key_started = key_started,
           .awaits = request.awaits.has_value() || request.search != nullptr};
 }
 
 }  // namespace
 
 void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
-  const auto started = key_started_.find(request->job.key);
-  const policy::QueuedRequest facts = facts_of(*request, work, started != key_started_.end() ? started->second : 0);
+  const policy::QueuedRequest facts = facts_of(*request, work);
   const auto place = std::ranges::upper_bound(facts_, facts.number, {}, &policy::QueuedRequest::number);
   branches_ += request->branches.size();
-  checked_to_ += static_cast<std::size_t>(place - facts_.begin()) < checked_to_ ? 1 : 0;
   requests_.insert(requests_.begin() + (place - facts_.begin()), std::move(request));
   awaiting_ += facts.awaits ? 1 : 0;
   facts_.insert(place, facts);
@@ -50,7 +47,6 @@ std::unique_ptr<Request> RequestQueue::take(std::size_t at) {
   std::unique_ptr<Request> taken = std::move(requests_[at]);
   taken->overtaken = facts_[at].overtaken;
   branches_ -= taken->branches.size();
-  checked_to_ -= at < checked_to_ ? 1 : 0;
   requests_.erase(requests_.begin() + place);
   facts_.erase(facts_.begin() + place);
   return taken;
@@ -58,12 +54,7 @@ std::unique_ptr<Request> RequestQueue::take(std::size_t at) {
 
 void RequestQueue::note_started(const Request& request) {
   served_last_ = request.job.session;
-  key_started_[request.job.key] = ++started_;
-  for (policy::QueuedRequest& other : facts_) {
-    if (other.key != request.job.key) continue;
-    other.key_started = started_;
-    other.overtaken += other.number < request.number && !other.awaits ? 1 : 0;
-  }
+  for (policy::QueuedRequest& other : facts_) other.overtaken += other.number < request.number && !other.awaits ? 1 : 0;
 }
 
 void RequestQueue::put_back(std::unique_ptr<Request> request) {
@@ -108,16 +99,13 @@ void RequestQueue::erase_ended() {
   awaiting_ -= static_cast<std::size_t>(
       std::ranges::count_if(facts_, [&](const auto& facts) { return facts.awaits && ended(facts); }));
   std::size_t kept = 0;
-  std::size_t checked = 0;
   branches_ = 0;
   for (std::size_t i = 0; i < facts_.size(); ++i) {
     if (requests_[i]->sink == nullptr) continue;
     branches_ += requests_[i]->branches.size();
     if (kept != i) requests_[kept] = std::move(requests_[i]);
     facts_[kept++] = facts_[i];
-    if (i < checked_to_) checked = kept;
   }
-  checked_to_ = checked;
   requests_.resize(kept);
   facts_.resize(kept);
 }
@@ -125,7 +113,7 @@ void RequestQueue::erase_ended() {
 void RequestQueue::clear() {
   requests_.clear();
   facts_.clear();
-  awaiting_ = branches_ = checked_to_ = 0;
+  awaiting_ = branches_ = 0;
 }
 
 }  // namespace kvkeep::server

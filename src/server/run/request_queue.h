@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -27,8 +26,8 @@ class RequestQueue {
   bool any_awaits() const { return awaiting_ > 0; }
   // All that wait here, further replies to their prompts included.
   std::size_t replies() const { return requests_.size() + branches_; }
-  // Returns the next kMostChecked requests, in a cycle, for a check whether their clients are still there. Checking a
-  // thousand in each round would take longer than all of its decisions. Valid until the queue changes.
+  // Returns at most kMostChecked of all, other ones each time, so that each has its turn again and again: is its client
+  // still there? For a thousand that takes longer than all else that a round decides. Valid until the queue changes.
   std::span<const std::unique_ptr<Request>> next_to_check();
   static constexpr std::size_t kMostChecked = 64;
   // The session of the request that got the last place.
@@ -40,7 +39,7 @@ class RequestQueue {
   void add_branch(std::unique_ptr<Request> branch);
   // The request at `at` leaves for a place: note_started() or put_back() follows.
   std::unique_ptr<Request> take(std::size_t at);
-  // The request that was taken has its place. It overtook those of its key that came before it and await no prefix.
+  // The request that was taken has its place. It overtook those that came before it and do not await a prefix.
   void note_started(const Request& request);
   // The request that was taken turned out to await a prefix, so it needs no place until then, and overtook nobody.
   void put_back(std::unique_ptr<Request> request);
@@ -60,13 +59,11 @@ class RequestQueue {
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<policy::QueuedRequest> facts_;  // of the request at the same place
   std::uint64_t arrived_ = 0;
-  std::uint64_t started_ = 0;
-  std::map<std::uint64_t, std::uint64_t> key_started_;  // the number of each key's last start; as many as keys
   std::uint64_t served_last_ = policy::kNoSession;
   std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
   std::size_t awaiting_ = 0;        // requests that await a prefix or a search
   std::size_t branches_ = 0;        // of all requests
-  std::size_t checked_to_ = 0;      // the place after the last one that next_to_check() returned
+  std::size_t checked_to_ = 0;      // by next_to_check()
 };
 
 }  // namespace kvkeep::server

@@ -3,7 +3,6 @@
 #include "server/run/request_queue.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <string>
 
@@ -18,14 +17,12 @@ struct Waiting {
   std::size_t tokens = 10;
   std::uint64_t session = policy::kNoSession;
   int priority = 0;
-  std::uint64_t key = policy::kNoKey;
 };
 
 std::unique_ptr<Request> waiting_request(const Waiting& waiting) {
   Job job{.id = waiting.id, .kind = "test", .prompt = counting(waiting.tokens), .sampling = {}};
   job.session = waiting.session;
   job.priority = waiting.priority;
-  job.key = waiting.key;
   return make_request({.job = std::move(job), .replies = {std::make_shared<CollectingSink>()}});
 }
 
@@ -81,61 +78,6 @@ TEST(RequestQueue, EachIsCheckedAgainAndAgainAFewAtATime) {
   (void)queue.next_to_check();
   while (queue.size() > 2) (void)queue.take(0);
   EXPECT_EQ(queue.next_to_check().size(), 2U) << "there are not so many any more";
-}
-
-TEST(RequestQueue, NoneIsCheckedLaterBecauseOthersLeaveOrCome) {
-  RequestQueue queue;
-  for (std::size_t i = 0; i < 2 * RequestQueue::kMostChecked; ++i) queue.add(waiting_request({.id = "a"}));
-  const std::uint64_t next = RequestQueue::kMostChecked + 1;
-  (void)queue.next_to_check();
-  for (const std::size_t i : {0U, 5U, 9U}) queue.all()[i]->sink = nullptr;
-  queue.erase_ended();
-  (void)queue.take(2);
-  auto branch = waiting_request({.id = "b"});
-  branch->number = 2;
-  queue.add_branch(std::move(branch));
-  EXPECT_EQ(queue.next_to_check().front()->number, next);
-}
-
-TEST(RequestQueue, AKeyOvertakesOnlyItsOwn) {
-  RequestQueue queue;
-  queue.add(waiting_request({.id = "a", .key = 1}));
-  queue.add(waiting_request({.id = "b", .key = 2}));
-  queue.add(waiting_request({.id = "c", .key = 2}));
-  queue.note_started(*queue.take(2));
-  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{0, 1}));
-  EXPECT_EQ(queue.facts()[0].key_started, 0U);
-  EXPECT_EQ(queue.facts()[1].key_started, 1U);
-  queue.add(waiting_request({.id = "d", .key = 2}));
-  EXPECT_EQ(queue.facts()[2].key_started, 1U);
-}
-
-// One key has hundreds of requests, each more urgent than those of two keys that ask for little at a time.
-TEST(RequestQueue, AKeyWithManyRequestsHoldsUpNoOther) {
-  for (const std::size_t places : {1U, 4U}) {
-    RequestQueue queue;
-    for (int i = 0; i < 300; ++i) queue.add(waiting_request({.id = "many", .priority = -5, .key = 1}));
-    std::vector<std::uint64_t> running;  // keys
-    std::map<std::uint64_t, int> waited;
-    for (int start = 0; start < 200; ++start) {
-      for (const std::uint64_t key : {2U, 3U}) {
-        if (std::ranges::count(queue.facts(), key, &policy::QueuedRequest::key) == 0)
-          queue.add(waiting_request({.id = "few", .key = key}));
-      }
-      if (running.size() == places) running.erase(running.begin());
-      policy::ScheduleView view{
-          .admitted = {}, .queued = queue.facts(), .idle = {}, .most_admitted = places, .limits = {}};
-      for (const std::uint64_t key : running) {
-        view.admitted.push_back({.phase = policy::ScheduledRequest::Phase::kDecode, .key = key});
-      }
-      const auto taken = queue.take(policy::next_start(view)->at);
-      queue.note_started(*taken);
-      running.push_back(taken->job.key);
-      for (const std::uint64_t key : {1U, 2U, 3U}) ++waited[key];
-      waited[taken->job.key] = 0;
-      for (const auto& [key, starts] : waited) ASSERT_LE(starts, 3) << key << " of " << places;
-    }
-  }
 }
 
 TEST(RequestQueue, CountsRepliesWithTheirBranches) {

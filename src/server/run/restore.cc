@@ -25,7 +25,7 @@ void Restore::begin(std::shared_ptr<cache::Lease> lease, Position to, bool point
   point_ = point;
 }
 
-RestoreUnit Restore::next(Position from, const RestoreSteps& steps) const {
+RestoreUnit Restore::next(Position from, ByteCount most_read, ByteCount most_put) const {
   const std::optional<Position> point = point_ ? std::optional(to_) : std::nullopt;
   if (from >= to_) {
     if (!point) return {};
@@ -33,11 +33,9 @@ RestoreUnit Restore::next(Position from, const RestoreSteps& steps) const {
     return {.kind = Kind::kPoint, .range = {from, from}, .point = point};
   }
   const Position ready = std::min(lease_->loaded_until(from), to_);
-  if (steps.rows_at_once && ready == to_) return {.kind = Kind::kRows, .range = {from, ready}};
-  if (!steps.rows_at_once && ready > from)
-    return {.kind = Kind::kRows, .range = {from, put_end(from, ready, steps.most_put)}};
-  const Position end = lease_->load_end(ready, to_, steps.most_read);
-  return {.kind = Kind::kRead, .range = {ready, end}, .point = end == to_ ? point : std::nullopt};
+  if (ready > from) return {.kind = Kind::kRows, .range = {from, put_end(from, ready, most_put)}};
+  const Position end = lease_->load_end(from, to_, most_read);
+  return {.kind = Kind::kRead, .range = {from, end}, .point = end == to_ ? point : std::nullopt};
 }
 
 // Returns the end of a segment, about `most` bytes after `from`.

@@ -33,14 +33,6 @@ struct RestoreUnit {
   std::optional<Position> point = {};
 };
 
-// How much is taken at a time.
-struct RestoreSteps {
-  ByteCount most_read;
-  ByteCount most_put = ByteCount{std::numeric_limits<std::uint64_t>::max()};
-  // All rows are put in one unit: each one would copy those that are there (cache::ModelMemory::own_cells).
-  bool rows_at_once = false;
-};
-
 class Restore {
  public:
   // Begins to take rows up to `to` from the lease, and with `point` also the state at `to`. The lease may be null if
@@ -51,8 +43,10 @@ class Restore {
   const std::shared_ptr<cache::Lease>& lease() const { return lease_; }
   Position to() const { return to_; }
 
-  // Returns the next unit for a sequence that holds [0, from), of about the bytes of a step.
-  RestoreUnit next(Position from, const RestoreSteps& steps) const;
+  // Returns the next unit for a sequence that holds [0, from). About `most_read` bytes are read at a time, and about
+  // `most_put` bytes are put into memory at a time.
+  RestoreUnit next(Position from, ByteCount most_read,
+                   ByteCount most_put = ByteCount{std::numeric_limits<std::uint64_t>::max()}) const;
   // Returns the bytes of a kRows or kPoint unit, valid while the lease lives.
   std::vector<cache::RowPiece> pieces(const RestoreUnit& unit) const;
   // A unit was put into memory: lets go of the payloads of its rows.

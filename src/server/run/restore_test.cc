@@ -24,8 +24,7 @@ class RestoreTest : public PartsTest {
   std::string restore_all(Restore& restore, ByteCount most_put = mebibytes(1)) {
     std::string units;
     for (;;) {
-      const RestoreUnit unit =
-          restore.next(engine.memory().length(kSeq), {.most_read = mebibytes(1), .most_put = most_put});
+      const RestoreUnit unit = restore.next(engine.memory().length(kSeq), mebibytes(1), most_put);
       if (unit.kind == Kind::kNone) return units;
       const auto pieces = restore.pieces(unit);
       const bool point = unit.kind == Kind::kPoint;
@@ -59,15 +58,15 @@ TEST_F(RestoreTest, OrSegmentBySegment) {
 
 TEST_F(RestoreTest, NothingIsToBeDoneWhereNothingIsTaken) {
   Restore restore;
-  EXPECT_EQ(restore.next(Position{}, {.most_read = mebibytes(1)}).kind, Kind::kNone);
+  EXPECT_EQ(restore.next(Position{}, mebibytes(1)).kind, Kind::kNone);
   restore.begin(nullptr, Position{40}, false);
-  EXPECT_EQ(restore.next(Position{40}, {.most_read = mebibytes(1)}).kind, Kind::kNone);
+  EXPECT_EQ(restore.next(Position{40}, mebibytes(1)).kind, Kind::kNone);
 }
 
 TEST_F(RestoreTest, RefusedBytesAreReportedAndNothingMoreIsTaken) {
   Restore restore;
   restore.begin(cache.lease(tokens_), Position{300}, false);
-  const RestoreUnit unit = restore.next(Position{}, {.most_read = mebibytes(1), .most_put = ByteCount{1}});
+  const RestoreUnit unit = restore.next(Position{}, mebibytes(1), ByteCount{1});
   restore.give_up(unit, damaged("test"), cache);
   EXPECT_TRUE(restore.gave_up());
   EXPECT_EQ(restore.miss(), MissReason::kLoadFailed);
@@ -78,7 +77,7 @@ TEST_F(RestoreTest, RefusedBytesAreReportedAndNothingMoreIsTaken) {
 TEST_F(RestoreTest, TooFewCellsAreNobodysFault) {
   Restore restore;
   restore.begin(cache.lease(tokens_), Position{300}, false);
-  restore.give_up(restore.next(Position{}, {.most_read = mebibytes(1)}), no_space("test"), cache);
+  restore.give_up(restore.next(Position{}, mebibytes(1)), no_space("test"), cache);
   EXPECT_TRUE(restore.gave_up());
   EXPECT_EQ(restore.miss(), MissReason::kNoCells);
   restore.end();
@@ -118,69 +117,50 @@ TEST_F(HybridRestoreTest, AfterAFailedReadAnotherPointMayBeTheNextBest) {
 }
 
 // Rows on disk only: a cache without RAM over a real directory.
-class RestoreFromDisk : public ::testing::Test {
- protected:
-  RestoreFromDisk() {
-    auto disk = store::DiskStore::open(
-        {.directory = directory_.path(), .fingerprint = engine_.description().fingerprint, .budget = mebibytes(64)},
-        os::real_file_system(), clock_);
-    EXPECT_TRUE(disk.ok());
-    cache_.emplace(cache::CacheOptions{.fingerprint = engine_.description().fingerprint,
-                                       .ram_budget = ByteCount{0},
-                                       .shape = engine_.memory().shape()},
-                   std::move(*disk), clock_, executor_, executor_);
-    Sequences sequences({}, engine_.memory(), *cache_, clock_, [](SeqId, const TraceCut&) {});
-    std::vector<engine::BatchToken> batch;
-    for (std::size_t i = 0; i < tokens_.size(); ++i) batch.push_back({kSeq, tokens_[i], Position{} + i, false});
-    EXPECT_EQ(engine_.decode(batch), engine::DecodeStatus::kOk);
-    sequences.occupy(kSeq, {.id = "test"}, tokens_);
-    sequences.begin_capture(kSeq);
-    sequences.release(kSeq, policy::CutReason::kTurn, 0);
-    cache_->flush();
-  }
-  // Returns all units in words, with the positions that they reach.
-  std::string units_of(const RestoreSteps& steps) {
-    Restore restore;
-    restore.begin(cache_->lease(tokens_), Position{300}, true);
-    std::string units;
-    Position from;
-    for (int i = 0; i < 20; ++i) {
-      const RestoreUnit unit = restore.next(from, steps);
-      if (unit.kind == Kind::kNone) break;
-      units += unit.kind == Kind::kRead ? "read " : unit.kind == Kind::kRows ? "rows " : "point ";
-      units += std::to_string(unit.range.end.value());
-      units += unit.kind == Kind::kRead && unit.point ? " with point, " : ", ";
-      if (unit.kind == Kind::kRead) {
-        cache_->load(
-            restore.lease(), unit.range, [](cache::LoadResult done) { EXPECT_TRUE(done.status.ok()); }, unit.point);
-        executor_.run_all();
-        continue;
-      }
-      EXPECT_EQ(unit.range.begin, from);
-      EXPECT_FALSE(restore.pieces(unit).empty());
-      restore.note_done(unit);
+TEST(RestoreFromDisk, ReadsWindowByWindowAndThePointWithTheLastRows) {
+  const sim::TemporaryDirectory directory;
+  engine::fake::FakeEngine engine({.cells = 1000, .sequences = 2, .memory_class = engine::MemoryClass::kHybrid});
+  sim::SimClock clock;
+  sim::SimExecutor executor;
+  const auto tokens = counting(300);
+  auto disk = store::DiskStore::open(
+      {.directory = directory.path(), .fingerprint = engine.description().fingerprint, .budget = mebibytes(64)},
+      os::real_file_system(), clock);
+  ASSERT_TRUE(disk.ok());
+  cache::Cache cache(
+      {.fingerprint = engine.description().fingerprint, .ram_budget = ByteCount{0}, .shape = engine.memory().shape()},
+      std::move(*disk), clock, executor, executor);
+  Sequences sequences({}, engine.memory(), cache, clock, [](SeqId, const TraceCut&) {});
+  std::vector<engine::BatchToken> batch;
+  for (std::size_t i = 0; i < tokens.size(); ++i) batch.push_back({kSeq, tokens[i], Position{} + i, false});
+  ASSERT_EQ(engine.decode(batch), engine::DecodeStatus::kOk);
+  sequences.occupy(kSeq, {.id = "test"}, tokens);
+  sequences.begin_capture(kSeq);
+  sequences.release(kSeq, policy::CutReason::kTurn, 0);
+  cache.flush();
+
+  Restore restore;
+  restore.begin(cache.lease(tokens), Position{300}, true);
+  std::vector<RestoreUnit> reads;
+  Position from;
+  while (reads.size() < 4) {
+    const RestoreUnit unit = restore.next(from, ByteCount{1});
+    if (unit.kind == Kind::kPoint) break;
+    if (unit.kind == Kind::kRead) {
+      reads.push_back(unit);
+      cache.load(
+          restore.lease(), unit.range, [](cache::LoadResult done) { EXPECT_TRUE(done.status.ok()); }, unit.point);
+      executor.run_all();
+    } else {
       from = unit.range.end;
     }
-    return units;
   }
-
- private:
-  const sim::TemporaryDirectory directory_;
-  engine::fake::FakeEngine engine_{{.cells = 1000, .sequences = 2, .memory_class = engine::MemoryClass::kHybrid}};
-  sim::SimClock clock_;
-  sim::SimExecutor executor_;
-  const std::vector<TokenId> tokens_ = counting(300);
-  std::optional<cache::Cache> cache_;
-};
-
-TEST_F(RestoreFromDisk, ReadsWindowByWindowAndThePointWithTheLastRows) {
-  EXPECT_EQ(units_of({.most_read = ByteCount{1}}),
-            "read 32, rows 32, read 256, rows 256, read 300 with point, rows 300, point 300, ");
-}
-
-TEST_F(RestoreFromDisk, PutsAllRowsAtOnceWhereEachPutCopiesThoseThatAreThere) {
-  EXPECT_EQ(units_of({.most_read = ByteCount{1}, .rows_at_once = true}),
-            "read 32, read 256, read 300 with point, rows 300, point 300, ");
+  ASSERT_EQ(reads.size(), 3U);
+  EXPECT_EQ(reads[0].range.end, Position{32});
+  EXPECT_EQ(reads[1].range.end, Position{256});
+  EXPECT_FALSE(reads[1].point.has_value());
+  EXPECT_EQ(reads[2].point, Position{300});
+  EXPECT_EQ(restore.next(from, ByteCount{1}).kind, Kind::kPoint);
 }
 
 }  // namespace

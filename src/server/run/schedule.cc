@@ -67,26 +67,12 @@ CaptureStride Schedule::capture_stride(const Request& request) const {
   CaptureStride stride;
   if (shape.window_tokens > 0 && kept) {
     least = std::max<std::size_t>(shape.window_tokens, options_.least_window_slice_tokens);
-    const std::size_t tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least;
-    stride = {.tokens = to_pin(request.captured_to, tokens), .bounds = true};
+    stride = {.tokens = memory_.own_cells() ? whole_stride(request, least, kMostWindowCopies) : least, .bounds = true};
   } else {
     stride.tokens = memory_.own_cells() ? whole_stride(request, std::max(least, kLeastWhole), kMostCopies) : least;
   }
   if (options_.on_grid && kept) stride.grid = policy::share_grid(least);
   return stride;
-}
-
-// Where slices are pinned, no slice ends at a capture elsewhere: the rows that slide off between two windows are in
-// none that is restored.
-std::size_t Schedule::to_pin(Position captured, std::size_t stride) const {
-  const std::size_t pin = pinned_tokens();
-  if (pin == 0) return stride;
-  const std::size_t end = captured.value() + stride;
-  return (end + pin - 1) / pin * pin - captured.value();
-}
-
-std::size_t Schedule::pinned_tokens() const {
-  return std::min<std::size_t>(options_.pinned_slice_tokens, model_.batch_tokens);
 }
 
 policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
@@ -95,7 +81,7 @@ policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
           .shared_slice_tokens = by_time,
           .own_slice_tokens = std::max(by_time, slices_.efficient()),
           .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms),
-          .pinned_tokens = pinned_tokens()};
+          .pinned_tokens = std::min<std::size_t>(options_.pinned_slice_tokens, model_.batch_tokens)};
 }
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,

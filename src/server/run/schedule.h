@@ -48,8 +48,6 @@ class Schedule {
 
  private:
   policy::CallLimits limits(const policy::Rates& rates) const;
-  std::size_t pinned_tokens() const;
-  std::size_t to_pin(Position captured, std::size_t stride) const;
 
   const ScheduleOptions options_;
   const engine::Description& model_;

@@ -66,29 +66,6 @@ TEST_F(ScheduleTest, SlicesFollowTheTimeThatTheyTook) {
   EXPECT_EQ(unbounded.view(admitted, queue, {}).limits.shared_slice_tokens, engine.description().batch_tokens);
 }
 
-class SchedulePins : public PartsTest {
- protected:
-  SchedulePins() : PartsTest({.cells = 4000, .batch_tokens = 64, .memory_class = engine::MemoryClass::kWindowed}) {}
-};
-
-TEST_F(SchedulePins, HoldWhereWindowsAreCaptured) {
-  Sequences sequences = make_sequences();
-  const Schedule pinned({.capture_prefilled_tokens = 64, .pinned_slice_tokens = 64}, engine.description(),
-                        engine.memory(), sequences);
-  const Schedule free({.capture_prefilled_tokens = 64}, engine.description(), engine.memory(), sequences);
-  const auto request = make_request({.job = {.id = "test", .kind = "test", .prompt = counting(3'000), .sampling = {}},
-                                     .replies = {std::make_shared<CollectingSink>()}});
-  for (const std::uint32_t at : {0U, 64U, 100U, 640U}) {
-    request->captured_to = Position{at};
-    const std::size_t stride = pinned.capture_stride(*request).tokens;
-    EXPECT_EQ((at + stride) % 64, 0U);
-    EXPECT_GE(stride, free.capture_stride(*request).tokens);
-    EXPECT_LT(stride, free.capture_stride(*request).tokens + 64);
-  }
-  request->captured_to = Position{100};
-  EXPECT_NE((100 + free.capture_stride(*request).tokens) % 64, 0U);
-}
-
 TEST_F(ScheduleTest, CountsHowOftenRequestsWerePassedAndPreempted) {
   add_prefilling(1);
   add_prefilling(2);

@@ -54,6 +54,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
               engine.memory(), cache, sequences_),
+      breaks_(std::make_unique<BreakFinder>(options.explain, cache)),
       cut_planner_(std::make_unique<CutPlanner>(
           CutPlannerOptions{.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
           engine.memory(), cache)),
@@ -155,13 +156,12 @@ void Scheduler::admit() {
   while (const auto next = policy::next_start(schedule())) {
     if (next->from_queue) active_.push_back(waiting_->take(next->at));
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
-    if (const auto end = ends(request)) finish(request, end->how, end->error);
+    if (is_over(request)) finish(request, Finish::kGone);
     request.must_wait = request.sink != nullptr && !start(request);
-    if (!next->from_queue) continue;
-    const bool has_place = request.sink != nullptr && !request.awaits;
-    if (has_place) waiting_->note_started(request);
-    if (request.awaits) waiting_->put_back(std::move(active_.back()));
-    if (!has_place) active_.pop_back();
+    if (next->from_queue && !request.awaits) waiting_->note_started(request);
+    if (!next->from_queue || !request.awaits) continue;
+    waiting_->put_back(std::move(active_.back()));
+    active_.pop_back();
   }
 }
 
@@ -175,8 +175,8 @@ bool Scheduler::start(Request& request) {
   const TokenSpan tokens = request.effective.tokens;
   FoundPath found = lookup_.find(request.job, tokens, terms(), request.tiers());
   const policy::Plan plan = policy::make_plan(found.view);
-  request.known = found.known;
-  if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
+  request.note_known(found.known);
+  if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
   if (lookup_.cached(request.job) && await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_)) {
     request.stats.waits.begin(WaitCause::kPrefix, clock_.monotonic_ns());
@@ -225,7 +225,7 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
   if (plan.load_too_slow) trials_.note_refused();
   if (plan.restored_to > plan.from_memory || plan.point) trials_.note_restored();
   request.load_too_slow |= plan.load_too_slow;
-  if (!request.start_counted) request.stats.count_memory(plan.from_memory.value());
+  if (request.counts_start()) request.stats.count_memory(plan.from_memory.value());
   if (lease != nullptr) cache_.note_use(*lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
   request.restore.begin(std::move(lease), std::max(plan.from_memory, plan.restored_to), plan.point);
   continue_restore(request);
@@ -235,11 +235,11 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
 
 // Restores state in RAM, and reads state on disk; then the rest of the prompt is prefilled.
 void Scheduler::continue_restore(Request& request) {
-  const RestoreSteps steps{.most_read = options_.load_window, .rows_at_once = engine_.memory().own_cells()};
+  using Kind = RestoreUnit::Kind;
   for (;;) {
-    const RestoreUnit unit = request.restore.next(sequences_[*request.seq].end(), steps);
-    if (unit.kind == RestoreUnit::Kind::kNone) return begin_prefill(request);
-    if (unit.kind == RestoreUnit::Kind::kRead) return begin_read(request, unit);
+    const RestoreUnit unit = request.restore.next(sequences_[*request.seq].end(), options_.load_window);
+    if (unit.kind == Kind::kNone) return begin_prefill(request);
+    if (unit.kind == Kind::kRead) return begin_read(request, unit);
     // Replies may have grown into the cells that the plan counted on.
     if (!find_cells(request, unit.range.size())) return set_aside(request, false);
     if (!restore(request, unit)) return start_again(request);
@@ -252,7 +252,6 @@ void Scheduler::start_again(Request& request) {
   request.seq.reset();
   request.restore.end();
   request.phase = Phase::kWaiting;
-  request.stats.waits.begin(WaitCause::kCells, clock_.monotonic_ns());
   changed_ = true;
 }
 
@@ -268,7 +267,7 @@ void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   note_loaded(request, result, clock_.monotonic_ns(), rates_);
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
-  if (inbox_.stopping() || !request.seq || ends(request)) return request.restore.end();
+  if (inbox_.stopping() || !request.seq || is_over(request)) return request.restore.end();
   const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
 }
@@ -291,7 +290,7 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
   const double bytes = bytes_of(unit, pieces);
   rates_.note_restored(bytes, ms);
   if (request.trace != nullptr) request.trace->add_restored(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
-  if (!request.start_counted) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
+  if (request.counts_start()) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
   request.restore.note_done(unit);
   return true;
 }
@@ -312,19 +311,17 @@ void Scheduler::begin_prefill(Request& request) {
                                      .first = !request.reported},
                                     *request.seq, held);
   // The reply of an interrupted request reports what the first start reused.
-  if (request.start_counted) return log_resumed(request.job, request.stats, held.tokens.size());
+  if (!request.counts_start()) return log_resumed(request.job, request.stats, held.tokens.size());
   report_start(request);
 }
 
 void Scheduler::report_start(Request& request) {
-  request.reported = request.start_counted = true;
+  request.reported = true;
   JobStats& stats = request.stats;
-  const Position held = sequences_[*request.seq].end();
-  note_reused(request, held);
-  stats.miss = lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
-                                   request.restore_failure());
+  note_reused(request, sequences_[*request.seq].end(), lookup_, *breaks_);
   inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
   log_start(request.job, stats);
+  if (request.found_break != nullptr) request.sink->on_break(request.found_break);
   if (!request.is_late) request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
 }
 
@@ -509,17 +506,17 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
 
 // ---- ending ----
 
-// The client has left; or the job is a prefill ahead, and there are other requests or will be none; or time is up.
-std::optional<Overdue> Scheduler::ends(const Request& request) const {
-  const bool others = active_.size() + waiting_->size() > 1;
-  if (request.sink->gone() || (request.job.ahead && (inbox_.closed() || others))) return Overdue{Finish::kGone};
-  return overdue(request, clock_.monotonic_ns());
+// The client has left; or the job is a prefill ahead, and there are other requests or will be none.
+bool Scheduler::is_over(const Request& request) const {
+  return request.sink->gone() || (request.job.ahead && (inbox_.closed() || active_.size() + waiting_->size() > 1));
 }
 
 void Scheduler::drop_gone() {
-  const auto drop = [this](const auto& request) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const auto drop = [this, now_ns](const auto& request) {
     if (request->phase == Phase::kLoading) return;  // its end is in note_read()
-    if (const auto end = ends(*request)) finish(*request, end->how, end->error);
+    if (is_over(*request)) return finish(*request, Finish::kGone);
+    if (const auto end = overdue(*request, now_ns)) finish(*request, end->how, end->error);
   };
   std::ranges::for_each(active_, drop);
   std::ranges::for_each(waiting_->next_to_check(), drop);
@@ -535,6 +532,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   log_done(request.job, ended, options_.show_tokens);
   inbox_.note_ended({request.job.ahead, request.job.key, request.stats.waits.ended()});
   for (const auto& branch : request.branches) finish(*branch, how, error);
+  breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
   sink->on_done(how, request.stats, error);
   request.restore.end();
   if (request.seq) {
@@ -550,7 +548,8 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
 
 void Scheduler::erase_finished() {
   if (!std::exchange(any_finished_, false)) return;
-  std::erase_if(active_, [](const auto& request) { return request->sink == nullptr; });
+  const auto finished = [](const std::unique_ptr<Request>& request) { return request->sink == nullptr; };
+  std::erase_if(active_, finished);
   waiting_->erase_ended();
 }
 

@@ -21,8 +21,6 @@
 #include <vector>
 
 #include "os/clock.h"
-#include "policy/next_call.h"
-#include "policy/restore.h"
 #include "server/run/audit.h"
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
@@ -44,6 +42,7 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class BreakFinder;
 class CutPlanner;
 class Embeddings;
 class Places;
@@ -51,8 +50,8 @@ class RequestQueue;
 class Schedule;
 class Searches;
 class SlotSink;
+struct ExplainOptions;
 struct Place;
-struct Overdue;
 struct Request;
 struct RestoreUnit;
 struct SlotOrder;
@@ -63,8 +62,8 @@ struct SchedulerOptions {
   std::size_t key_limit = SIZE_MAX;  // replies of one Job::key that may wait and run; more are refused as well
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
-  std::size_t pinned_slice_tokens = 0;         // > 0: slices end at multiples of it, however long they take
-  double ahead_slice_ms = 100;             // of a prefill ahead, by the rate so far: a request that comes waits for one
+  std::size_t pinned_slice_tokens = 0;  // > 0: slices end at multiples of this position, and take the time that takes
+  double ahead_slice_ms = 100;          // of a prefill ahead, by the rate so far: a request that comes waits for one
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
   // slices is restorable, but short slices prefill slower.
@@ -80,6 +79,7 @@ struct SchedulerOptions {
   bool fine_points = false;                 // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;               // receives a trace of each request; null: none is made
   const ShowTokens* show_tokens = nullptr;  // of prompts in the log; null: none, they are private. Outlives this
+  const ExplainOptions* explain = nullptr;  // null: no request is explained. Outlives the scheduler
   AuditOptions audit = {};                  // by default no audit runs
   Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
 };
@@ -153,7 +153,7 @@ class Scheduler {
   void set_aside(Request& request, bool rows_valid);
 
   // Ending.
-  std::optional<Overdue> ends(const Request& request) const;
+  bool is_over(const Request& request) const;
   void drop_gone();
   void finish(Request& request, Finish how, const std::optional<Error>& error = std::nullopt);
   void erase_finished();
@@ -181,6 +181,7 @@ class Scheduler {
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;
+  const std::unique_ptr<BreakFinder> breaks_;
   const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
   policy::RateMeter rates_;

@@ -121,34 +121,6 @@ TEST(SchedulerWithDisk, StopsWhileALoadIsUnderWay) {
   EXPECT_EQ(loading.get().finish, Finish::kError);
 }
 
-// It has one window of its state, and wants more.
-TEST(SchedulerDeadlines, HoldWhileStateIsRead) {
-  const sim::TemporaryDirectory directory;
-  const auto prompt = stored_prompt(directory.path(), 600, 26);
-  sim::SimExecutor reader;
-  SteppingClock clock;
-  World world({.fake = {.batch_tokens = 128},
-               .ram = ByteCount{0},
-               .scheduler = {.load_window = ByteCount{9000}},
-               .disk_directory = directory.path(),
-               .hand_run_reader = &reader,
-               .clock = &clock});
-  world.start();
-  auto sink = std::make_shared<CollectingSink>();
-  auto future = sink->future();
-  Job job{.id = "test", .kind = "chat", .prompt = prompt, .sampling = World::greedy(), .max_tokens = 10};
-  job.longest_ms = 60'000;
-  ASSERT_TRUE(world.scheduler.submit(std::move(job), std::move(sink)).ok());
-  while (reader.waiting() == 0) std::this_thread::yield();
-  clock.step_ns = 61'000'000'000;
-  reader.run_one();
-  const Reply refused = future.get();
-  ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, ErrorKind::kBusy);
-  EXPECT_EQ(reader.waiting(), 0U) << "it read on";
-  EXPECT_GT(refused.stats.waits.ended()[WaitCause::kDisk], 1'000);
-}
-
 // The number of rows that were restored when each load was requested.
 std::vector<std::uint64_t> restored_before_each_load(World& world, sim::SimExecutor& reader,
                                                      const std::future<Reply>& reply) {

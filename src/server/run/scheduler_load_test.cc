@@ -104,34 +104,6 @@ TEST(SchedulerDeadlines, KeepWhatAPrefillHasComputed) {
   EXPECT_EQ(again.tokens, world.expected(prompt, 5));
 }
 
-class GoneSink final : public JobSink {
- public:
-  explicit GoneSink(std::atomic<std::size_t>& served) : served_(served) {}
-  void on_prefill(const JobStats&, std::size_t, double) override { ++served_; }
-  bool on_token(TokenId, const JobStats&) override { return true; }
-  void on_done(Finish, const JobStats&, const std::optional<Error>&) override {}
-  bool gone() const override { return true; }
-
- private:
-  std::atomic<std::size_t>& served_;
-};
-
-// More than are checked in a round.
-TEST(SchedulerRounds, AClientThatLeftTheQueueGetsNoPlace) {
-  std::atomic<std::size_t> served = 0;
-  World world({}, mebibytes(64), {.parallel = 1});
-  std::mt19937 random(47);
-  for (int i = 0; i < 200; ++i) {
-    Job job{.id = "left", .kind = "chat", .prompt = random_tokens(random, 20), .sampling = World::greedy()};
-    job.max_tokens = 1;
-    ASSERT_TRUE(world.scheduler.submit(std::move(job), std::make_shared<GoneSink>(served)).ok());
-  }
-  auto last = world.submit(random_tokens(random, 20), 2);
-  world.start();
-  EXPECT_EQ(last.get().tokens.size(), 2U);
-  EXPECT_EQ(served, 0U);
-}
-
 // Its client is looked for, which takes a cache line or two of each.
 class CountingSink final : public JobSink {
  public:

@@ -145,6 +145,16 @@ TEST_P(ScalesOfAdapters, SurviveALackOfCells) {
   }
 }
 
+class CollectedAnswer final : public InspectionSink {
+ public:
+  void on_answer(Result<Inspection> answer) override { promise_.set_value(std::move(answer)); }
+  bool gone() const override { return false; }
+  Inspection wait() { return promise_.get_future().get().value(); }
+
+ private:
+  std::promise<Result<Inspection>> promise_;
+};
+
 // A lookup shows where the prompt parts from known ones, but only from the asker's own.
 TEST_P(Tenants, LearnNothingOfOthers) {
   std::mt19937 random(seed());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chat/text_streams.h"
+#include "server/trace/explanations.h"
 
 namespace kvkeep::server {
 namespace {
@@ -119,6 +120,7 @@ void add_origin(Json& json, const RequestTrace& trace) {
   const RequestOrigin& origin = trace.origin != nullptr ? *trace.origin : kNobody;
   json["method"] = text_or_null(origin.method);
   json["path"] = text_or_null(origin.path);
+  json["client"] = text_or_null(origin.client);
   json["model"] = text_or_null(origin.model);
   json["headers"] = Json::object();
   for (const auto& [name, value] : origin.headers) json["headers"][name] = value;
@@ -212,6 +214,8 @@ Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary) {
   add_counts(json, trace);
   explain(json, trace.explanation);
   json["first_difference"] = difference_json(trace.explanation.difference, vocabulary, true);
+  json["cache_break"] =
+      trace.found == nullptr ? Json(nullptr) : break_json(*trace.found, trace.stats, BreakTexts::kAll);
   add_work(json, trace);
   add_private(json, trace, vocabulary);
   return json;

@@ -30,9 +30,7 @@ class DirectoryEngine final : public ObjectEngine {
   DirectoryEngine(DirectoryOptions options, os::FileSystem& files, os::Clock& clock);
 
   std::string address() const override { return "dir:" + options_.path; }
-  Pace pace() const override {
-    return {.least_deadline_ms = kLeastDeadlineMs, .most_deadline_ms = 100, .heads_at_once = 512};
-  }
+  Pace pace() const override { return {.least_deadline_ms = 10, .most_deadline_ms = 100, .heads_at_once = 512}; }
   NodeId node_of(const ObjectName&) const override { return NodeId{0}; }
   std::size_t nodes() const override { return 1; }
   std::string node_address(NodeId) const override { return address(); }

@@ -142,8 +142,6 @@ bool ValkeyConnection::wait(bool for_reading, std::int64_t deadline_ns) {
   return os::wait_for_socket(wire_->context->fd, for_reading ? os::Readiness::kRead : os::Readiness::kWrite, ms);
 }
 
-bool ValkeyConnection::quiet() const { return !os::wait_for_socket(wire_->context->fd, os::Readiness::kRead, 0); }
-
 void ValkeyConnection::queue(const Words& words) {
   std::vector<const char*> texts;
   std::vector<std::size_t> sizes;
@@ -236,7 +234,6 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
   return unsupported("this build has no hiredis");
 }
 
-bool ValkeyConnection::quiet() const { return true; }
 void ValkeyConnection::queue(const Words&) {}
 Status ValkeyConnection::send(std::int64_t) { return unsupported("this build has no hiredis"); }
 Status ValkeyConnection::send_large(const Words&, ByteSpan, const Words&, std::int64_t) { return send(0); }

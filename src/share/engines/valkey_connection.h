@@ -47,8 +47,6 @@ class ValkeyConnection {
                                                         std::int64_t deadline_ns);
   ~ValkeyConnection();
 
-  // Returns false if the server hung up since the last answer, or sent anything more.
-  bool quiet() const;
   using Words = std::vector<std::string_view>;
   // Queues a command; send() sends what is queued.
   void queue(const Words& words);

@@ -172,15 +172,14 @@ std::string ValkeyEngine::node_address(NodeId node) const {
 }
 
 Result<ValkeyEngine::Connection> ValkeyEngine::take(NodeId node, std::int64_t deadline_ns) {
-  if (clock_.monotonic_ns() >= deadline_ns) return io_error("no time is left");
   std::string address;
   {
     const MutexLock lock(mutex_);
     auto& idle = idle_[node];
-    while (!idle.empty()) {
+    if (!idle.empty()) {
       Connection connection = std::move(idle.back());
       idle.pop_back();
-      if (connection->quiet()) return connection;
+      return connection;
     }
     address = addresses_[node];
   }
@@ -377,7 +376,7 @@ Status ValkeyEngine::probe(NodeId node, std::int64_t deadline_ns) {
 }
 
 Result<EngineFacts> ValkeyEngine::facts(std::int64_t deadline_ns) {
-  EngineFacts facts{.keys = 0, .reads_found = 0, .reads_missed = 0};
+  EngineFacts facts{.keys = 0};
   std::uint64_t used = 0;
   const std::size_t count = nodes();
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -394,8 +393,6 @@ Result<EngineFacts> ValkeyEngine::facts(std::int64_t deadline_ns) {
     const std::uint64_t most = number("maxmemory");
     facts.max_bytes = i == 0 ? most : (most == 0 ? 0 : *facts.max_bytes + most);
     used += number("used_memory");
-    *facts.reads_found += number("keyspace_hits");
-    *facts.reads_missed += number("keyspace_misses");
     const std::string keyspace = info_field(info.text, "db0").value_or("keys=0");
     *facts.keys += number_in(std::string_view(keyspace).substr(5, keyspace.find(',') - 5)).value_or(0);
   }

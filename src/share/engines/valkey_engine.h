@@ -54,9 +54,7 @@ class ValkeyEngine final : public ObjectEngine {
   ~ValkeyEngine() override;
 
   std::string address() const override { return url_.text; }
-  Pace pace() const override {
-    return {.least_deadline_ms = kLeastDeadlineMs, .most_deadline_ms = 50, .heads_at_once = 512};
-  }
+  Pace pace() const override { return {.least_deadline_ms = 5, .most_deadline_ms = 50, .heads_at_once = 512}; }
   NodeId node_of(const ObjectName& name) const override;
   std::size_t nodes() const override { return slots_.size(); }
   std::string node_address(NodeId node) const override;
