@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     'engine/gguf': {'base', 'os'},
     'engine/fake': {'base', 'engine'},
     'engine/llama': {'base', 'cache', 'engine', 'engine/gguf', 'format', 'os'},
+    'engine/media': {'base', 'engine', 'engine/gguf', 'engine/llama'},
     'server/api': {'base', 'chat', 'chat/grammar', 'chat/tools', 'engine'},
     'server/run': {'base', 'cache', 'engine', 'format', 'index', 'os', 'policy', 'store'},
     'server/http': {'base', 'os'},
@@ -58,7 +59,9 @@ TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 HEADER_HOMES = [
     ('llama.h', re.compile(r'^llama(-cpp)?\.h$'), ('src/engine/llama/',)),
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/', 'model_maker/')),
-    ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
+    ('libmtmd', re.compile(r'^mtmd[-\w]*\.h$'), ('src/engine/media/projector.cc',)),
+    ('Boost', re.compile(r'^boost/'), ('src/server/http/',)),
+    ('zlib', re.compile(r'^zlib\.h$'), ('src/server/http/', 'src/engine/media/media_file.cc')),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),
     ('utf8proc', re.compile(r'^utf8proc\.h$'), ('src/base/unicode.cc',)),
