@@ -10,6 +10,8 @@
 #include "engine/llama/llama_embedder.h"
 #include "engine/llama/llama_engine.h"
 #include "engine/llama/llama_vocabulary.h"
+#include "engine/media/projector.h"
+#include "os/machine.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -38,10 +40,30 @@ Status add_embedder(const Weights& weights, std::optional<engine::Pooling> pooli
   return {};
 }
 
+Status add_projector(const Weights& weights, const MediaOptions& media, LoadedModel& loaded) {
+  if (loaded.only_embeds) return invalid("--mmproj: this model computes embeddings and generates no text");
+  const engine::llama::ModelOptions& model = weights.options;
+  auto made = engine::media::load_projector({.path = media.projector,
+                                             .least_tokens = media.least_tokens,
+                                             .most_tokens = media.most_tokens,
+                                             .threads = static_cast<std::uint32_t>(model.threads_batch.value_or(
+                                                 model.threads.value_or(static_cast<int>(os::core_count())))),
+                                             .use_gpu = media.offload,
+                                             .warmup = model.warmup,
+                                             .full_hash = model.full_model_hash},
+                                            weights.model);
+  if (!made) return Error{made.error().kind, "--mmproj: " + made.error().message};
+  TRY(engine::check_tokens_at_once((*made)->description(), loaded.engine->description()));
+  loaded.projector = *std::move(made);
+  const engine::ProjectorDescription& facts = loaded.projector->description();
+  spdlog::info("the projector takes {}", !facts.sound ? "pictures" : facts.pictures ? "pictures and sound" : "sound");
+  return {};
+}
+
 }  // namespace
 
 Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const EmbeddingOptions& embeddings,
-                               const engine::llama::LoadProgress& progress) {
+                               const MediaOptions& media, const engine::llama::LoadProgress& progress) {
   TRY_ASSIGN(const Weights weights, load_weights(model, progress));
   LoadedModel loaded;
   if (embeddings.enabled) {
@@ -50,6 +72,7 @@ Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const E
   }
   if (!loaded.only_embeds) TRY(add_engine(weights, loaded));
   if (embeddings.enabled) TRY(add_embedder(weights, embeddings.pooling, loaded));
+  if (media.enabled && !media.projector.empty()) TRY(add_projector(weights, media, loaded));
   return loaded;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "chat/chat_template.h"
+#include "media_setup.h"
 #include "os/paths.h"
 #include "server/http/api_keys.h"
 
@@ -140,6 +141,7 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   TRY(check_model(options.model.path));
   TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
   TRY_ASSIGN(files.cache_salt, read_salt(options.salt_file));
+  TRY_ASSIGN(files.media_directory, media_directory(options.media.directory));
   TRY(check_keys(options, files));
   if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {
     return invalid("--chat-template and --chat-template-file both name a template; leave one out");

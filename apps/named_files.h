@@ -48,6 +48,7 @@ struct NamedFiles {
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named
   server::api::OutputFormat output;   // of --grammar and the like
   std::string cache_salt;             // of --cache-salt-file, without its last newline; empty: none was named
+  std::string media_directory;        // of --media-path, without links; empty: none was named
 };
 
 // Refuses a file that is certainly no model; the message names --model.

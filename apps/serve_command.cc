@@ -23,6 +23,7 @@
 #include "http_setup.h"
 #include "inspect/model_notes.h"
 #include "inspect/print/print.h"
+#include "media_setup.h"
 #include "model_loading.h"
 #include "model_settings.h"
 #include "named_files.h"
@@ -69,7 +70,7 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
     shown = std::max(shown, tenth);
     return !signals.pending();
   };
-  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, watch));
+  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, options.media, watch));
   if (options.shift_context && !loaded.only_embeds && !loaded.engine->memory().can_shift()) {
     return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
   }
@@ -167,6 +168,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.defaults.adapters = model.adapters.size();
   service.defaults.output = files.output;
+  service.defaults.media = media_rules(loaded, options.media, files.media_directory);
+  service.projector = loaded.projector.get();
   TRY(try_defaults(service, *loaded.engine));
   service.adapters = std::make_unique<server::Adapters>(model.adapters);
   service.stabilizers = options.stabilizers;
@@ -189,7 +192,9 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
                   model.vocabulary_type,
                   model.file_type,
                   service.aliases,
-                  options.chat.model_tags};
+                  options.chat.model_tags,
+                  service.defaults.media && service.defaults.media->pictures,
+                  service.defaults.media && service.defaults.media->sound};
   return service;
 }
 
@@ -248,8 +253,10 @@ server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Voc
 
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
-                                           server::TraceSink* trace, server::Embeddings* embeddings) {
+                                           server::TraceSink* trace, server::Embeddings* embeddings,
+                                           engine::Projector* projector) {
   server::SchedulerOptions scheduler;
+  scheduler.projector = projector;
   scheduler.embeddings = embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
@@ -485,9 +492,9 @@ Status run_serve(const ServeOptions& options) {
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
-  server::Scheduler scheduler(
-      scheduler_options(options, service.history_changes, texts, show, tracing.sink(), embeddings.get()), *engine,
-      cache, os::real_clock());
+  server::Scheduler scheduler(scheduler_options(options, service.history_changes, texts, show, tracing.sink(),
+                                                embeddings.get(), loaded.projector.get()),
+                              *engine, cache, os::real_clock());
   connect(service, scheduler, embeddings.get());
   service.cache_stats = [&cache] { return cache.stats(); };
   service.slot_files = slot_files(options, *writer);

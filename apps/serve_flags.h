@@ -54,6 +54,11 @@ std::vector<Flag> embedding_flags(EmbeddingOptions& embeddings);
 // --rerank means two other flags. kInvalid if they contradict it, or if embedding is off and its other flags are given.
 Status check_embeddings(EmbeddingOptions& embeddings);
 
+// media_flags.cc
+std::vector<Flag> media_flags(MediaOptions& media);
+// kInvalid if flags contradict each other, or need a projector and there is none.
+Status check_media(const MediaOptions& media);
+
 // accepted_flags.cc: flags of llama-server that ask for what is so anyway.
 std::vector<Flag> accepted_flags();
 

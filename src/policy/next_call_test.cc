@@ -169,6 +169,8 @@ TEST(NextSlice, EndsWhereTheFirstLimitDoes) {
       .batch_tokens = 18, .shared_slice_tokens = 8, .own_slice_tokens = 16, .ahead_slice_tokens = 4};
   ScheduledRequest ahead = prefilling(0);
   ahead.ahead = true;
+  ScheduledRequest picture = cut_at(0, 3);
+  picture.at_once = 19;
   const std::vector<std::tuple<std::string, std::vector<ScheduledRequest>, std::string>> cases{
       {"nobody prefills", {decoding(), waiting()}, "none"},
       {"the one that has least to prefill", {waiting(), prefilling(0), prefilling(15)}, "5 of 2"},
@@ -181,6 +183,7 @@ TEST(NextSlice, EndsWhereTheFirstLimitDoes) {
       {"what is computed ahead is interrupted soon", {ahead}, "4 of 0"},
       {"up to a cut", {cut_at(7, 10)}, "3 of 0"},
       {"not beyond the prompt", {prefilling(19)}, "1 of 0"},
+      {"all of a picture, whatever the limits", {picture, decoding()}, "19 of 0"},
       {"one that was passed often enough", {passed(prefilling(0), kMostPassed), prefilling(15)}, "8 of 0"},
       {"not before", {passed(prefilling(0), kMostPassed - 1), prefilling(15)}, "5 of 1"},
       {"the one that was passed most",

@@ -125,6 +125,7 @@ class Starter {
       return reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service_.context_tokens);
     }
     Prepared made{.job = job_for(std::move(prompt->ids)), .remembered = remembered};
+    made.job.media = std::move(prompt->media);
     made.thinking_open = prompt->thinking_open;
     if (looks_ahead) made.history = std::move(std::get<chat::RenderInput>(source));
     made.job.sampling.grammar = grammar;

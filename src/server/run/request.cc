@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 #include "os/clock.h"
 #include "server/run/branches.h"
 
@@ -39,7 +40,9 @@ std::unique_ptr<Request> make_request(Submission submission) {
 Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
                                                       engine::Engine& engine) {
   TRY_ASSIGN(std::unique_ptr<engine::Sampler> sampler, engine.make_sampler(sampling));
-  for (const TokenId token : tokens.last(std::min(sampler_window(sampling), tokens.size()))) sampler->accept(token);
+  for (const TokenId token : tokens.last(std::min(sampler_window(sampling), tokens.size()))) {
+    if (!is_media_id(token)) sampler->accept(token);
+  }
   return sampler;
 }
 
@@ -151,6 +154,12 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   return batch;
 }
 
+bool take_less(Request& request, Position from) {
+  if (!request.restore.shorten(from)) return false;
+  const Position to = request.restore.to();
+  return outside_media(request.effective.media, to) == to;
+}
+
 std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests) {
   std::size_t replies = 0;
   for (const auto& request : requests) replies += request->branches.size();
@@ -176,23 +185,42 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .error = error};
 }
 
+void report_progress(Request& request, std::size_t held, std::int64_t now_ns) {
+  const std::size_t processed = std::min(held, request.stats.prompt_tokens);
+  if (request.stats.predicted_tokens > 0 || processed <= request.told_tokens) return;
+  request.told_tokens = processed;
+  request.sink->on_prefill(request.stats, processed, os::elapsed_ms(request.started_ns, now_ns));
+}
+
 double note_sampled(Request& request, TokenId token, double ms) {
   request.effective.tokens.push_back(token);
   ++request.stats.predicted_tokens;
   return ms - std::exchange(request.stats.predicted_ms, ms);
 }
 
-bool is_enough(const Request& request, std::size_t context_tokens) {
+bool is_enough(const Request& request, std::size_t context_tokens, bool shifts) {
   const std::optional<std::int64_t> most = request.job.max_tokens;
+  if (most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most) return true;
+  const std::size_t tokens = request.effective.tokens.size();
+  if (shifts) return !request.effective.media.empty() && tokens >= context_tokens;
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
-  return (most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most) ||
-         request.effective.tokens.size() > context_tokens;
+  return tokens > context_tokens;
 }
 
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq) {
   const auto found = std::ranges::find_if(requests, [&](const auto& each) { return each->seq == seq; });
   return found == requests.end() ? nullptr : (*found)->trace.get();
 }
+
+namespace {
+
+// The ids of the next picture or sound from `at` on.
+std::optional<TokenRange> next_chunk(const Request& request, Position at) {
+  const auto next = std::ranges::lower_bound(request.effective.media, at, {}, &TokenRange::begin);
+  return next == request.effective.media.end() ? std::nullopt : std::optional(*next);
+}
+
+}  // namespace
 
 // Logits are large, and scoring a token takes as long as its vocabulary: running requests wait for a slice.
 constexpr std::size_t kScoredSlice = 32;
@@ -203,6 +231,8 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
   if (request.wants_scores()) end = std::min(end.value_or(scored), scored);
   const Position capture_at = request.captured_to + capture.tokens;
   if (capture.bounds && capture_at > Position{} + held) end = std::min(end.value_or(capture_at), capture_at);
+  const auto chunk = next_chunk(request, Position{} + held);
+  if (chunk && chunk->begin.value() > held) end = std::min(end.value_or(chunk->begin), chunk->begin);
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
@@ -214,6 +244,7 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
           .tokens = request.effective.tokens.size(),
           .held = held,
           .next_cut = end,
+          .at_once = chunk && chunk->begin.value() == held ? chunk->size() : 0,
           .passed = request.passed};
 }
 

@@ -120,6 +120,9 @@ void note_decodes(Request& request, std::int64_t now_ns);
 
 // The batch that decodes the last token of each.
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences);
+// After a failed read: returns true if the state before the failure is taken, for a sequence that holds [0, from).
+bool take_less(Request& request, Position from);
+
 // The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
@@ -132,11 +135,16 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
 // Splits requests into groups that may decode in one call, which has one set of scales of adapters.
 std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requests);
 
+// Reports prefill that has reached `held` tokens. Tokens that are prefilled again, after a failure or for lack of
+// cells, are no progress.
+void report_progress(Request& request, std::size_t held, std::int64_t now_ns);
+
 // Counts and appends a sampled token, `ms` after the first one. Returns the time since the token before it.
 double note_sampled(Request& request, TokenId token, double ms);
 
-// Returns true if the reply has the tokens that were asked for, or the context has no cell for its last token.
-bool is_enough(const Request& request, std::size_t context_tokens);
+// Returns true if the reply has the tokens that were asked for, or the context has no cell for its last token. Contexts
+// that may shift have one, unless there is a picture: no part of it may leave.
+bool is_enough(const Request& request, std::size_t context_tokens, bool shifts);
 
 // Returns the trace of the request that runs on `seq`; null if none runs there or wants one.
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq);

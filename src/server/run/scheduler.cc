@@ -13,6 +13,7 @@
 #include "server/run/branches.h"
 #include "server/run/context_shift.h"
 #include "server/run/embeddings.h"
+#include "server/run/encoded_media.h"
 #include "server/run/places.h"
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_queue.h"
@@ -22,6 +23,7 @@
 namespace kvkeep::server {
 namespace {
 
+using engine::DecodeStatus;
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
@@ -62,6 +64,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                                                      .least_window_slice_tokens = options.least_window_slice_tokens,
                                                      .pinned_slice_tokens = options.pinned_slice_tokens},
                                      engine.description(), engine.memory(), sequences_)),
+      media_(std::make_unique<EncodedMedia>(options.projector, clock, inbox_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { inbox_.deliver({nullptr, std::move(result)}); }) {}
@@ -268,7 +271,7 @@ void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   }
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq || is_over(request)) return request.restore.end();
-  const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
+  const bool goes_on = result.status.ok() || take_less(request, sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
 }
 
@@ -307,6 +310,7 @@ void Scheduler::begin_prefill(Request& request) {
                                      .tokens = request.effective.tokens,
                                      .prompt_tokens = request.stats.prompt_tokens,
                                      .markers = request.effective.markers,
+                                     .media = request.effective.media,
                                      .known = request.known,
                                      .first = !request.reported},
                                     *request.seq, held);
@@ -341,12 +345,12 @@ void Scheduler::decode_together(std::vector<Request*> members) {
   if (members.empty()) return;
   std::vector<engine::BatchToken> batch = decode_batch(members, sequences_);
   Request& oldest = *members.front();
-  const engine::DecodeStatus status = decode_with_room(batch, oldest);
+  const DecodeStatus status = decode_with_room(batch, oldest);
   std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
-  if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
+  if (status == DecodeStatus::kNoCells) return yield_cells(oldest);
   for (std::size_t i = 0; i < members.size(); ++i) {
     Request& request = *members[i];
-    if (status != engine::DecodeStatus::kOk) {
+    if (status != DecodeStatus::kOk) {
       after_failure(request, status);
       continue;
     }
@@ -364,14 +368,16 @@ void Scheduler::prefill_slice() {
   if (!branches_are_ready) return finish(request, Finish::kError, branches_are_ready.error());
   if (!*branches_are_ready) return;  // its slices wait for the next round, so that others decode in between
   const Position done = sequences_[*request.seq].end();
+  const Result<MediaSlice> media = media_->find(request, done, [&] { return inbox_.stopping() || is_over(request); });
+  if (!media) return finish(request, is_over(request) ? Finish::kGone : Finish::kError, media.error());
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
   request.stats.waits.end(begin_ns);
   prefilling_ = true;
-  const auto status = inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
+  const auto status = inbox_.stopping() ? DecodeStatus::kAborted : decode_with_room(batch, request, media->chunk());
   prefilling_ = false;
-  if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
-  if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
+  if (status == DecodeStatus::kNoCells) return yield_cells(request);
+  if (status != DecodeStatus::kOk) return after_failure(request, status);
   const double ms = ms_since(begin_ns);
   rates_.note_prefilled(slice->tokens, ms);
   const bool preempted = schedule_->note_slice(active_, request, slice->tokens, ms);
@@ -388,23 +394,17 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
-  std::vector<TokenId> branch_tokens;
-  if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
+  const auto further = complete && wants_reply ? begin_branches(request, engine_, count - 1) : std::vector<TokenId>();
   capture_slice(request, engine_.memory().shape(), schedule_->capture_stride(request).tokens, sequences_);
-  // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
-  const std::size_t processed = std::min(held, request.stats.prompt_tokens);
-  if (request.stats.predicted_tokens == 0 && processed > request.told_tokens) {
-    request.told_tokens = processed;
-    request.sink->on_prefill(request.stats, processed, ms_since(request.started_ns));
-  }
   const std::int64_t now_ns = clock_.monotonic_ns();
+  report_progress(request, held, now_ns);
   if (!complete && is_prefill_too_long(request, now_ns)) return finish(request, Finish::kLength);
   if (!complete) return request.stats.waits.begin(WaitCause::kTurn, now_ns);
   note_prompt_done(request, now_ns);
   changed_ = true;  // requests that waited to share this prompt may start
   if (!wants_reply) return finish(request, Finish::kLength);
   note_decodes(request, now_ns);
-  place_branches(request, branch_tokens);
+  place_branches(request, further);
   sampled(request, token);
 }
 
@@ -430,12 +430,13 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
 }
 
 // Decodes; if cells run short, other requests that are not older than `keep` give theirs up.
-engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
+DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep,
+                                         const engine::MediaChunk* chunk) {
   engine_.use_adapters(keep.job.adapters);
   for (;;) {
-    const engine::DecodeStatus status = engine_.decode(batch);
+    const DecodeStatus status = chunk != nullptr ? engine_.decode_media(*keep.seq, *chunk) : engine_.decode(batch);
     inbox_.count([this](SchedulerStats& stats) { stats.note_call(active_.size()); });
-    if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
+    if (status != DecodeStatus::kNoCells || !make_room(keep)) return status;
     std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
   }
 }
@@ -446,13 +447,13 @@ void Scheduler::sampled(Request& request, TokenId token) {
   inbox_.count([&](SchedulerStats& stats) { stats.note_predicted(ms, request.effective.tokens.size() - 1); });
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
   const std::size_t context = engine_.description().context_tokens;
-  if (is_enough(request, options_.shift_context ? SIZE_MAX : context)) return finish(request, Finish::kLength);
+  if (is_enough(request, context, options_.shift_context)) return finish(request, Finish::kLength);
   if (!options_.shift_context || request.effective.tokens.size() < context) return;
   if (!shift_context(request, context, sequences_)) set_aside(request, true);
 }
 
-void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
-  const bool ends = inbox_.stopping() || status == engine::DecodeStatus::kAborted;
+void Scheduler::after_failure(Request& request, DecodeStatus status) {
+  const bool ends = inbox_.stopping() || status == DecodeStatus::kAborted;
   if (!ends) {
     spdlog::error("decode failed for request {}; rebuilding it from captured state", request.job.id);
     if (++request.failures < 2) return set_aside(request, false);

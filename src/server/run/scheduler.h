@@ -32,7 +32,9 @@
 
 namespace kvkeep::engine {
 class Engine;
+class Projector;
 struct BatchToken;
+struct MediaChunk;
 enum class DecodeStatus;
 }  // namespace kvkeep::engine
 
@@ -47,6 +49,7 @@ namespace kvkeep::server {
 
 class CutPlanner;
 class Embeddings;
+class EncodedMedia;
 class Places;
 class RequestQueue;
 class Schedule;
@@ -79,6 +82,7 @@ struct SchedulerOptions {
   const ShowTokens* show_tokens = nullptr;  // of prompts in the log; null: none, they are private. Outlives this
   AuditOptions audit = {};                  // by default no audit runs
   Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
+  engine::Projector* projector = nullptr;   // of pictures and sounds, outlives the scheduler; null: no prompt has any
 };
 
 class Scheduler {
@@ -144,7 +148,8 @@ class Scheduler {
   void prefill_slice();
   void note_prefilled(Request& request, std::size_t count, double ms);
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
-  engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
+  engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep,
+                                        const engine::MediaChunk* chunk = nullptr);
   void sampled(Request& request, TokenId token);
   void after_failure(Request& request, engine::DecodeStatus status);
 
@@ -184,6 +189,7 @@ class Scheduler {
   PromptLookup lookup_;
   const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
+  const std::unique_ptr<EncodedMedia> media_;
   policy::RateMeter rates_;
   policy::RestoreTrials trials_;
   Audit audit_;
