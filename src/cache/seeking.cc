@@ -13,8 +13,8 @@ namespace {
 // Window rows are asked for at so many ends of a found path: a window covers few segments.
 constexpr std::size_t kMostWindows = 32;
 
-// What must lie at the end of a path so that a sequence can be restored there. Windows lie before many ends, so rows
-// decide how deep to go.
+// Returns the kind of state that lies at the end of a path where a sequence can be restored. Windows lie before many
+// ends, so rows decide how deep to go.
 format::PartKind wanted_kind(const StateShape& shape) {
   const bool by_rows = !shape.needs_points() || shape.window_tokens > 0;
   return by_rows ? format::PartKind::kRows : point_kind(shape);

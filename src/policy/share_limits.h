@@ -1,7 +1,7 @@
 #pragma once
 
-// What a slow or dead node of the shared tier may cost: whether it is asked (ShareBreaker), and for how long
-// (ShareLatency). Pure: time is passed in.
+// Limits of the cost of a slow or dead node of the shared tier: ShareBreaker decides whether it is asked, ShareLatency
+// for how long. Pure: time is passed in.
 
 #include <array>
 #include <cstdint>

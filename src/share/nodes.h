@@ -1,6 +1,6 @@
 #pragma once
 
-// What is known of an engine's nodes: whether each may be asked, how long its answers take, and how fast bytes come and
+// The nodes of an engine: whether each may be asked, how long its answers take, and how fast bytes come and
 // go. It decides with policy/share_limits.h, and logs when a node stops or begins again to be asked.
 
 #include <cstdint>

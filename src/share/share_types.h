@@ -37,7 +37,7 @@ struct ShareOptions {
 struct ShareQuery {
   TokenSpan prompt = {};
   Tenant tenant = kNoTenant;
-  // What must lie at the end that is found: kRows for models with rows only, kPoint or kWhole for others.
+  // The kind of state that lies at the end that is found: kRows for models with rows only, kPoint or kWhole for others.
   format::PartKind kind = format::PartKind::kRows;
   // Ends that a publisher can have chosen, ascending, at most kMostShareEnds, each at most prompt.size().
   std::vector<Position> ends = {};
@@ -45,7 +45,7 @@ struct ShareQuery {
 };
 inline constexpr std::size_t kMostShareEnds = 512;
 
-// What find() found; every end, hash and token id in it was compared with the prompt's own.
+// The result of find(); every end, hash and token id in it was compared with the prompt's own.
 struct SharedPath {
   // The segments of rows on the way whose rows are used after `known`, without gaps: each begins where the rows of the
   // one before are no longer used, which may be in that one's middle. The first may begin before `known`, and the last

@@ -23,7 +23,7 @@ ObjectKind object_kind(format::PartKind kind);
 // Thread safe.
 class Vault {
  public:
-  // What decides about names and codes. Two servers see each other's objects if all of it is equal.
+  // Names and codes depend on this. Two servers see each other's objects if all of it is equal.
   struct Identity {
     FingerprintHash fingerprint = {};
     std::string device = {};  // empty: of any device

@@ -20,7 +20,7 @@ REPLY_TOKENS = 24
 
 
 class DemoError(Exception):
-    """What went wrong, for the user."""
+    """Says to the user why the demo ended early."""
 
 
 @dataclasses.dataclass

@@ -78,7 +78,7 @@ struct Service {
   Scheduler* scheduler = nullptr;
   std::function<cache::CacheStats()> cache_stats;                       // thread safe
   std::function<std::optional<share::ShareCounters>()> share_counters;  // thread safe; nullopt without a shared tier
-  // What the cache has of a prompt, the model's own memory left out. Thread safe.
+  // Returns the part of a prompt that the cache has, the model's own memory left out. Thread safe.
   std::function<cache::StoredPrefix(TokenSpan prompt, const Tenant& tenant)> stored;
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "server/run/audit.h"
+#include "server/run/class_talk_fixture.h"
 #include "server/run/scheduler_test_fixture.h"
 #include "testing/sim/forged_segment.h"
 #include "testing/sim/temporary_directory.h"
@@ -103,13 +104,7 @@ class AuditBench {
 class AuditTest : public testing::TestWithParam<MemoryClass> {
  protected:
   WorldOptions options() const {
-    WorldOptions options;
-    options.fake.memory_class = GetParam();
-    options.fake.cells = 8192;
-    options.fake.sequences = 6;
-    options.fake.first_sampled_token = 10;
-    options.fake.window_tokens = 64;
-    options.fake.window_slack = 16;
+    WorldOptions options = class_world(GetParam());
     options.ram = ByteCount{0};
     options.disk_directory = directory_.path();
     return options;

@@ -19,6 +19,18 @@ inline constexpr TokenId kUser = 1;       // opens a user turn
 inline constexpr TokenId kAssistant = 2;  // opens an assistant turn
 inline constexpr std::size_t kTalkTokens = 24;
 
+// A world with room for several conversations, whose sampled tokens are never those that open turns.
+inline WorldOptions class_world(MemoryClass memory_class) {
+  WorldOptions options;
+  options.fake.memory_class = memory_class;
+  options.fake.cells = 8192;
+  options.fake.sequences = 6;
+  options.fake.first_sampled_token = 10;
+  options.fake.window_tokens = 64;
+  options.fake.window_slack = 16;
+  return options;
+}
+
 // A conversation as a template would render it: markers where turns begin.
 struct ClassTalk {
   Tokens tokens;

@@ -155,7 +155,7 @@ void Scheduler::admit() {
   while (const auto next = policy::next_start(schedule())) {
     if (next->from_queue) active_.push_back(waiting_->take(next->at));
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
-    if (const auto end = ends(request)) finish(request, end->how, end->error);
+    if (const auto end = ends(request, clock_.monotonic_ns())) finish(request, end->how, end->error);
     request.must_wait = request.sink != nullptr && !start(request);
     if (!next->from_queue) continue;
     const bool has_place = request.sink != nullptr && !request.awaits;
@@ -268,7 +268,7 @@ void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   note_loaded(request, result, clock_.monotonic_ns(), rates_);
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
-  if (inbox_.stopping() || !request.seq || ends(request)) return request.restore.end();
+  if (inbox_.stopping() || !request.seq || ends(request, clock_.monotonic_ns())) return request.restore.end();
   const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
 }
@@ -510,16 +510,16 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
 // ---- ending ----
 
 // The client has left; or the job is a prefill ahead, and there are other requests or will be none; or time is up.
-std::optional<Overdue> Scheduler::ends(const Request& request) const {
+std::optional<Overdue> Scheduler::ends(const Request& request, std::int64_t now_ns) const {
   const bool others = active_.size() + waiting_->size() > 1;
   if (request.sink->gone() || (request.job.ahead && (inbox_.closed() || others))) return Overdue{Finish::kGone};
-  return overdue(request, clock_.monotonic_ns());
+  return overdue(request, now_ns);
 }
 
 void Scheduler::drop_gone() {
-  const auto drop = [this](const auto& request) {
+  const auto drop = [this, now_ns = clock_.monotonic_ns()](const auto& request) {
     if (request->phase == Phase::kLoading) return;  // its end is in note_read()
-    if (const auto end = ends(*request)) finish(*request, end->how, end->error);
+    if (const auto end = ends(*request, now_ns)) finish(*request, end->how, end->error);
   };
   std::ranges::for_each(active_, drop);
   std::ranges::for_each(waiting_->next_to_check(), drop);

@@ -153,7 +153,7 @@ class Scheduler {
   void set_aside(Request& request, bool rows_valid);
 
   // Ending.
-  std::optional<Overdue> ends(const Request& request) const;
+  std::optional<Overdue> ends(const Request& request, std::int64_t now_ns) const;
   void drop_gone();
   void finish(Request& request, Finish how, const std::optional<Error>& error = std::nullopt);
   void erase_finished();

@@ -11,16 +11,7 @@ namespace {
 
 class Classes : public testing::TestWithParam<MemoryClass> {
  protected:
-  WorldOptions options() const {
-    WorldOptions options;
-    options.fake.memory_class = GetParam();
-    options.fake.cells = 8192;
-    options.fake.sequences = 6;
-    options.fake.first_sampled_token = 10;
-    options.fake.window_tokens = 64;
-    options.fake.window_slack = 16;
-    return options;
-  }
+  WorldOptions options() const { return class_world(GetParam()); }
   // Returns a text of `count` tokens that occurs nowhere else.
   Tokens text(std::size_t count) {
     Tokens tokens(count);

@@ -77,13 +77,7 @@ class CommonEngine {
 class SharedServers : public testing::TestWithParam<MemoryClass> {
  protected:
   WorldOptions options() {
-    WorldOptions options;
-    options.fake.memory_class = GetParam();
-    options.fake.cells = 8192;
-    options.fake.sequences = 6;
-    options.fake.first_sampled_token = 10;
-    options.fake.window_tokens = 64;
-    options.fake.window_slack = 16;
+    WorldOptions options = class_world(GetParam());
     options.shared = [this] { return engine_.connect(); };
     return options;
   }
@@ -96,6 +90,15 @@ class SharedServers : public testing::TestWithParam<MemoryClass> {
     ClassTalk talk;
     talk.tokens = text(900);
     talk.user(text(120));
+    return talk;
+  }
+  // Starts both. The first one has computed and published the conversation; the second one knows nothing of it.
+  ClassTalk publish_talk(World& first, World& second) {
+    first.start();
+    second.start();
+    ClassTalk talk = long_talk();
+    (void)ask(first, talk);
+    first.publish();
     return talk;
   }
   std::mt19937 random_{seed()};
@@ -128,11 +131,7 @@ TEST_P(SharedServers, AConversationWandersWithoutPrefillingAnythingTwice) {
 TEST_P(SharedServers, StateThatWasEvictedMeanwhileCostsAPrefill) {
   World first(options());
   World second(options());
-  first.start();
-  second.start();
-  const ClassTalk talk = long_talk();
-  (void)ask(first, talk);
-  first.publish();
+  const ClassTalk talk = publish_talk(first, second);
   engine_.lose_payloads();
   const Reply reply = ask(second, talk);
   EXPECT_EQ(reply.stats.cached_tokens, 0U);
@@ -141,11 +140,7 @@ TEST_P(SharedServers, StateThatWasEvictedMeanwhileCostsAPrefill) {
 TEST_P(SharedServers, AnEngineThatHangsFailsNobody) {
   World first(options());
   World second(options());
-  first.start();
-  second.start();
-  const ClassTalk talk = long_talk();
-  (void)ask(first, talk);
-  first.publish();
+  const ClassTalk talk = publish_talk(first, second);
   engine_.hang();
   EXPECT_EQ(ask(second, talk).stats.cached_tokens, 0U);
   EXPECT_GT(ask(second, talk).stats.cached_tokens, 1000U) << "its own state serves it as always";

@@ -33,7 +33,7 @@ class Search {
   double ms() const { return os::elapsed_ms(begun_ns_, clock_.monotonic_ns()); }  // since it began
   // Nullopt if it took too long.
   std::optional<cache::SeekResult> result() const;
-  // Nobody waits for it any more.
+  // The request does not wait for it any more.
   void abandon() { wanted_ = false; }
   bool wanted() const { return wanted_; }
   void answer(const cache::SeekResult& result);

@@ -3,8 +3,8 @@
 // Objects as files of a directory that several machines see, such as one on a NAS. A file is written under a temporary
 // name, synced and renamed, so that readers see whole objects only. The time of a file says when it was last used.
 //
-// Nobody evicts there, so one of the servers does, the janitor: it holds a lock while it removes the files that were
-// used longest ago. Where the file system has no locks, files leave only when they outlive their time.
+// A directory evicts nothing by itself, so one of the servers does, the janitor: it holds a lock while it removes the
+// files that were used longest ago. Where the file system has no locks, files leave only when they outlive their time.
 
 #include <cstdint>
 #include <optional>

@@ -1,4 +1,5 @@
-// What every engine promises, over each of them: the directory, Valkey alone, as a cluster and under TLS, and S3.
+// The promises of every engine, tested with each of them: the directory, Valkey alone, as a cluster and under TLS, and
+// S3.
 
 #include <gtest/gtest.h>
 

@@ -67,7 +67,7 @@ TEST(ValkeyEngine, AKilledServerIsRefusedAtOnceAndServesAgainAfterAStart) {
   ASSERT_TRUE(engine->probe(NodeId{0}, soon()).ok());
   EXPECT_EQ(engine->heads({object_name(1)}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
   EXPECT_TRUE(put_object(*engine, 1, 100).ok());
-  // Nobody asked while it was away: connections to the old process are not used.
+  // It is asked only after it is back: connections to the old process are not used.
   server.kill();
   server.start();
   EXPECT_EQ(engine->heads({object_name(1)}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
