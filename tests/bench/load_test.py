@@ -10,7 +10,7 @@ from bench_case import PROGRAM, BenchCase
 
 # Figures of each scenario, without a peer; of streams one for each layout.
 FIGURES = {"short": 4, "gap": 6, "one": 1, "streams": 2, "long-streams": 2, "shared-streams": 2, "herd": 1, "agents": 2,
-           "clients": 7, "held": 3, "full": 4}
+           "clients": 7, "held": 4, "full": 4}
 
 
 class LoadTest(BenchCase):
