@@ -6,7 +6,7 @@ text depends on every token before it, so rows of another prefix, or a hole, wou
 Attention adds up its cells in the order in which they lie, and where sequences came and went a prompt does not lie in
 order. That moves logits by less than NOISE (of about 2 root mean square) and tips the choice between two tokens that
 are nearly as likely. So where texts differ, each token of the cached reply must be the truth's own choice, or become
-it when it is favoured by NOISE: rows of another prefix fail that at once.
+it when it is favoured by NOISE (a case may know a larger one): rows of another prefix fail that at once.
 """
 
 from support import NOISE, ServerCase, assistant, model, reply_text, timings, user, words
@@ -21,6 +21,7 @@ def common_length(left, right):
 
 
 class ExactnessCase(ServerCase):
+    noise = NOISE
     model_flags = ()
     cached_flags = CACHED
 
@@ -54,7 +55,7 @@ class ExactnessCase(ServerCase):
         fields = {name: value for name, value in body.items() if name not in ("messages", "prompt", "stream")}
         while at < len(tokens):
             favoured = self.truth(COMPLETION, {**fields, "prompt": prompt + tokens[:at]}, max_tokens=1,
-                                  logit_bias={str(tokens[at]): NOISE})
+                                  logit_bias={str(tokens[at]): self.noise})
             self.assertEqual(favoured["tokens"], [tokens[at]], f"token {at} of {len(tokens)} is no close second")
             at += 1
             rest = self.truth(COMPLETION, {**fields, "prompt": prompt + tokens[:at]}, max_tokens=len(tokens) - at)
