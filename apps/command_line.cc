@@ -6,6 +6,7 @@
 #include "bench_flags.h"
 #include "cache_flags.h"
 #include "command_words.h"
+#include "doctor.h"
 #include "serve_flags.h"
 
 namespace kvkeep::cli {
@@ -22,6 +23,7 @@ constexpr char kOverview[] =
     "  model make   write a random-weight model to try things with\n"
     "  bench        play workloads against kvkeep and other servers, and count tokens\n"
     "  replay       play recorded sessions against a server, and count tokens\n"
+    "  doctor       say why prompts are read again, and what to do\n"
     "\n"
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or after a command that command's help\n"
@@ -77,6 +79,12 @@ Result<Command> parse_cache_command(const Arguments& arguments, const os::Enviro
   return Command(std::move(parsed.options));
 }
 
+Result<Command> parse_doctor_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedDoctor parsed, parse_doctor(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{doctor_help()});
+  return Command(std::move(parsed.options));
+}
+
 // "help --man" and "help --completions bash" print a page and a script, which packages install.
 Result<Command> print_for_others(const Arguments& words) {
   if (words == Arguments{"--man"}) return Command(PrintText{man_page(all_commands())});
@@ -119,8 +127,9 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
+  if (name == "doctor") return parse_doctor_command(rest, environment);
   if (is_model_file(name) || name.starts_with('-')) return parse_serve_command(arguments, environment);
-  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "version", "help"});
+  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "doctor", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "bench_flags.h"
 #include "cache_flags.h"
+#include "doctor.h"
 #include "model_command.h"
 #include "serve_options.h"
 
@@ -21,7 +22,7 @@ struct PrintText {
 };
 
 using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
-                             CacheCommandOptions>;
+                             CacheCommandOptions, DoctorOptions>;
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

@@ -2,9 +2,12 @@
 
 // The commands of the program, one file each (serve_command.cc...). Errors are one line that says what to change.
 
+#include <string>
+
 #include "base/result.h"
 #include "bench_flags.h"
 #include "cache_flags.h"
+#include "doctor.h"
 #include "serve_options.h"
 
 namespace kvkeep::cli {
@@ -23,10 +26,17 @@ Result<int> run_bench(const BenchCommandOptions& options);
 // no error. Errors: a file that cannot be read or parsed, no server, nothing played.
 Result<int> run_replay(const ReplayCommandOptions& options);
 
+// Returns the text of a recording; "-" is standard input. At most 1 GiB.
+Result<std::string> read_recording(const std::string& file);
+
 // `kvkeep cache`: reads the directory, hands it to the room inspect, and prints the result.
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model
 // that was named is not there.
 Result<int> run_cache(const CacheCommandOptions& options);
+
+// `kvkeep doctor`: looks at the cache directory, a server's flags and recordings, and prints what it found.
+// Returns the exit status: 0, or 1 if something is wrong. Errors: a file or the directory cannot be read.
+Result<int> run_doctor(const DoctorOptions& options);
 
 // ---- the commands of `kvkeep cache` that change a directory, or carry prefixes from one to another (cache_change.cc);
 // all return the exit status ----

@@ -105,6 +105,7 @@ std::vector<CommandManual> all_commands() {
   commands.push_back(model_make_manual());
   commands.push_back(bench_manual());
   commands.push_back(replay_manual());
+  commands.push_back(doctor_manual());
   return commands;
 }
 

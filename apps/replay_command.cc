@@ -40,6 +40,14 @@ Result<std::string> read_standard_input() {
   return text;
 }
 
+}  // namespace
+
+Result<std::string> read_recording(const std::string& file) {
+  return file == "-" ? read_standard_input() : read_file(file, kMaxRecordingBytes);
+}
+
+namespace {
+
 // The recordings and their sizes when they were read.
 class Recordings {
  public:
@@ -69,7 +77,7 @@ class Recordings {
 Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>& files, Recordings& recordings) {
   std::vector<bench::Session> sessions;
   for (const std::string& file : files) {
-    TRY_ASSIGN(const std::string text, file == "-" ? read_standard_input() : read_file(file, kMaxRecordingBytes));
+    TRY_ASSIGN(const std::string text, read_recording(file));
     recordings.add(file, text.size());
     TRY_ASSIGN(bench::Session session, bench::parse_session(file, text));
     sessions.push_back(std::move(session));

@@ -21,6 +21,7 @@
 #include "engine/llama/remote_devices.h"
 #include "engine/llama/thread_pools.h"
 #include "http_setup.h"
+#include "inspect/cache_directory.h"
 #include "inspect/model_notes.h"
 #include "inspect/print/print.h"
 #include "model_loading.h"
@@ -177,6 +178,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.salt_by_key;
   service.has_keys = !files.api_keys.empty() || !options.http.api_keys.empty();
+  service.explain_text = options.log.explain_text;
+  service.piece_sizes = std::make_unique<chat::PieceSizes>(*service.vocabulary);
   service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
@@ -246,11 +249,39 @@ server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Voc
   };
 }
 
-server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
+// The last requests, and the offenders, which are kept in the directory of this fingerprint if there is a `disk`, which
+// must outlive them.
+std::unique_ptr<server::Explanations> make_explanations(const store::DiskStore* disk, const std::string& own_directory,
+                                                        os::Executor& writer) {
+  server::ExplanationsOptions options;
+  if (disk != nullptr) {
+    options.path = own_directory + "/" + std::string(store::kOffendersName);
+    options.may_write = [disk] { return disk->keeps_notes(); };
+  }
+  return std::make_unique<server::Explanations>(std::move(options), os::real_file_system(), writer);
+}
+
+// `own_directory`: of this fingerprint, "" without a disk; those next to it are read for prompts of other settings.
+server::ExplainOptions explain_options(const server::Service& service, const std::string& own_directory) {
+  server::ExplainOptions explain;
+  explain.text = [vocabulary = service.vocabulary](TokenSpan tokens) { return vocabulary->text_of(tokens, true); };
+  explain.thoughts = {service.reply_format.thinking_open.spelling(), service.reply_format.thinking_close.spelling()};
+  if (!own_directory.empty()) {
+    explain.other_settings =
+        inspect::beginnings_of_others(os::real_file_system(), store::directory_of(own_directory), service.fingerprint);
+  }
+  explain.shows_all = service.explain_text && !service.has_keys;
+  explain.sink = service.explanations.get();
+  return explain;
+}
+
+server::SchedulerOptions scheduler_options(const ServeOptions& options, const server::Service& service,
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
-                                           server::TraceSink* trace, server::Embeddings* embeddings) {
+                                           server::TraceSink* trace, const server::ExplainOptions& explain) {
+  const chat::HistoryChanges& changes = service.history_changes;
   server::SchedulerOptions scheduler;
-  scheduler.embeddings = embeddings;
+  scheduler.explain = &explain;
+  scheduler.embeddings = service.embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
   scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
@@ -341,13 +372,12 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
   os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
 }
 
-void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache,
-             server::Embeddings* embeddings) {
+void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache) {
   service.scheduler = &scheduler;
   service.cache_stats = [&cache] { return cache.stats(); };
   service.share_counters = [&cache] { return cache.share_counters(); };
   service.stored = [&cache](TokenSpan prompt, const Tenant& tenant) { return cache.stored(prompt, tenant); };
-  if (embeddings != nullptr) embeddings->wake_by([&scheduler] { scheduler.wake(); });
+  if (service.embeddings != nullptr) service.embeddings->wake_by([&scheduler] { scheduler.wake(); });
 }
 
 void add_all_routes(server::HttpServer& http, server::Service& service, const std::vector<WebFile>& files) {
@@ -478,6 +508,7 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(OpenedShare shared, open_share(options.shared, files.share_key, model, cacheable && !disk.distrusted));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, shared.setup.store.get(), *writer);
+  const store::DiskStore* const store = disk.store.get();
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);
   cache::Cache cache(cache_options(options.cache, *engine, ram), std::move(disk.store), os::real_clock(), *writer,
@@ -496,10 +527,11 @@ Status run_serve(const ServeOptions& options) {
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
-  server::Scheduler scheduler(
-      scheduler_options(options, service.history_changes, texts, show, tracing.sink(), embeddings.get()), *engine,
-      cache, os::real_clock());
-  connect(service, scheduler, cache, embeddings.get());
+  service.explanations = make_explanations(store, own_directory, *writer);
+  const server::ExplainOptions explain = explain_options(service, own_directory);
+  server::Scheduler scheduler(scheduler_options(options, service, texts, show, tracing.sink(), explain), *engine, cache,
+                              os::real_clock());
+  connect(service, scheduler, cache);
   service.slot_files = slot_files(options, *writer);
   add_all_routes(*http, service, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});

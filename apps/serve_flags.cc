@@ -297,6 +297,10 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .effect = "Write whole requests and replies to the trace, so that kvkeep replay can play it, and log a few "
                  "tokens where prompts part. Prompts are private.",
        .assign = switch_into(log.trace_prompts)},
+      {.spelling = "--explain-text",
+       .effect = "Without API keys: show everyone the texts of other requests where they differ (/cache/explain, "
+                 "replies). With keys, each key sees its own.",
+       .assign = switch_into(log.explain_text)},
   };
 }
 

@@ -54,6 +54,7 @@ struct LogOptions {
   bool timestamps = true;      // and, before that, with the time
   std::string trace_file;      // one line per request; empty: none
   bool trace_prompts = false;  // includes whole requests and replies
+  bool explain_text = false;   // /cache/explain shows texts of prompts where the server has no keys
 };
 
 // How a prompt shows the assistant's earlier turns.

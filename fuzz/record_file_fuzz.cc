@@ -1,4 +1,5 @@
-// Files of records and the sampled turns in them: what is whole before a damage is given back, and has one spelling.
+// Files of records and the sampled turns and offenders in them: what is whole before a damage is given back, and has
+// one spelling.
 
 #include "format/notes.h"
 #include "fuzz.h"
@@ -32,6 +33,15 @@ void check_turn(ByteSpan payload) {
   KVKEEP_ASSERT(std::ranges::equal(format::encode_sampled_turn(*turn), payload), "a turn has one spelling");
 }
 
+void check_offender(ByteSpan payload) {
+  const auto offender = format::decode_offender(payload);
+  if (!offender) {
+    KVKEEP_ASSERT(offender.error().kind == ErrorKind::kDamaged, "other bytes are damage");
+    return;
+  }
+  KVKEEP_ASSERT(std::ranges::equal(format::encode_offender(*offender), payload), "an offender has one spelling");
+}
+
 void check_records(ByteSpan bytes) {
   const format::RecordFile file = format::decode_record_file(bytes, kKind);
   std::vector<std::byte> again = format::encode_record_file_head(kKind);
@@ -39,6 +49,7 @@ void check_records(ByteSpan bytes) {
     const std::vector<std::byte> record = format::encode_record(payload);
     again.insert(again.end(), record.begin(), record.end());
     check_turn(payload);
+    check_offender(payload);
   }
   const bool has_any = !file.payloads.empty() || (file.whole && !bytes.empty());
   KVKEEP_ASSERT(!has_any || std::ranges::equal(again, bytes.first(std::min(again.size(), bytes.size()))),
@@ -53,6 +64,7 @@ void check_records(ByteSpan bytes) {
 KVKEEP_FUZZ_TARGET(record_file)(const std::uint8_t* data, std::size_t size) {
   std::vector<std::byte> bytes = kvkeep::fuzz::copy_of(kvkeep::fuzz::bytes_of(data, size));
   kvkeep::check_turn(bytes);
+  kvkeep::check_offender(bytes);
   kvkeep::check_records(bytes);
   kvkeep::fix_records(bytes);
   kvkeep::check_records(bytes);

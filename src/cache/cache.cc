@@ -117,6 +117,14 @@ Branch Cache::branch(TokenSpan prompt, std::size_t count, const Tenant& tenant) 
   return branch_of(parts_->table, prompt, count, tenant);
 }
 
+std::optional<explain::LostState> Cache::lost_state(TokenSpan prompt, TokenRange unused, const Tenant& tenant) const {
+  const FingerprintHash key = prefix_key(parts_->options.fingerprint, tenant);
+  CacheLock lock(parts_->mutex);
+  const LostMemory& lost = parts_->forgetting.lost();
+  const auto rows = lost.find_rows(prompt, unused.end, key);
+  return rows ? rows : lost.find_leaf(prompt, unused, key);
+}
+
 std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
   if (distrusted()) return std::nullopt;
   CacheLock lock(parts_->mutex);
@@ -304,7 +312,7 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
     const index::Cursor place = table.index().advance({kRootSegment, {}, tenant}, path.first(at.value()));
     if (place.at != at) continue;
     const SegmentId leaf = table.index().leaf(place, point_kind(parts_->options.shape));
-    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->forgetting.forget(leaf);
+    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->forgetting.forget(leaf, std::nullopt);
   }
   parts_->forgetting.sweep();
 }
@@ -319,7 +327,7 @@ Result<Position> Cache::forget(TokenSpan path, const Tenant& tenant) {
   const std::optional<SegmentId> own = own_part(parts.table, end);
   if (!own) return end.at;
   const Position from = parts.table.info(*own).range.begin;
-  parts.forgetting.forget(*own);
+  parts.forgetting.forget(*own, explain::LossCause::kForgotten);
   parts.forgetting.sweep();
   return from;
 }

@@ -48,6 +48,10 @@
 #include "store/disk_store.h"
 #include "store/ram_store.h"
 
+namespace kvkeep::explain {
+struct LostState;
+}
+
 namespace kvkeep::cache {
 
 class Cache {
@@ -103,6 +107,10 @@ class Cache {
   // Returns where the prompt leaves the known text, even if no tier has it any more; at most `count` tokens follow.
   // Does not count as a use. Cost: O(prompt), and the children of the segment where the path ends.
   Branch branch(TokenSpan prompt, std::size_t count, const Tenant& tenant = kNoTenant) const;
+
+  // Returns when and why rows after unused.end, where the known part ends, or else a point or window within it were
+  // lost; nullopt if none is known to be (lost_memory.h). Cost: one look-up, if nothing was lost there.
+  std::optional<explain::LostState> lost_state(TokenSpan prompt, TokenRange unused, const Tenant& tenant) const;
 
   // A place at the end of the known part of `tokens`.
   Track track(TokenSpan tokens, const Tenant& tenant = kNoTenant);

@@ -44,7 +44,7 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       shared(std::move(given_shared)),
       shared_tier(shared.store == nullptr ? nullptr : std::make_unique<SharedTier>(*shared.store, clock)),
       lower(list_tiers(disk.get(), further, writer, reader, shared_tier.get(), shared)),
-      forgetting(mutex, table, ram, lower),
+      forgetting(mutex, table, ram, lower, clock),
       ram_evictor(mutex, table, forgetting, ram, kRamTier, lower, clock),
       ram_room(options, mutex, ram, ram_evictor, disk != nullptr),
       disk_evictor(disk == nullptr

@@ -164,7 +164,7 @@ Evictor::Freed Evictor::make_room(const Need& need) {
   return freed;
 }
 
-Result<ByteCount> Evictor::evict(SegmentId segment) {
+Result<ByteCount> Evictor::evict(SegmentId segment, std::optional<explain::LossCause> cause) {
   TierItem item;
   ByteCount size;
   std::uint64_t serial = 0;
@@ -185,7 +185,7 @@ Result<ByteCount> Evictor::evict(SegmentId segment) {
       table_.set_copy(segment, tier_, dropped ? CopyState::kAbsent : CopyState::kHere);
     // Gone from every tier: its continuations cannot be reached either.
     if (dropped && !left.in_ram() && !left.below_ram()) {
-      forgetting_.forget(segment);
+      forgetting_.forget(segment, cause.value_or(budget_loss()));
       forgetting_.sweep();
     }
   }

@@ -35,8 +35,9 @@ class Evictor final : public TableWatcher {
     std::size_t count = 0;
   };
   Freed make_room(const Need& need) EXCLUDES(kCacheLock);
-  // Makes this one leave the tier. Returns the freed bytes: 0 if it may not leave (any more).
-  Result<ByteCount> evict(SegmentId segment) EXCLUDES(kCacheLock);
+  // Makes this one leave the tier. Returns the freed bytes: 0 if it may not leave (any more). `cause`: why, if not for
+  // the tier's budget.
+  Result<ByteCount> evict(SegmentId segment, std::optional<explain::LossCause> cause = {}) EXCLUDES(kCacheLock);
 
   void changed(SegmentId segment) override REQUIRES(kCacheLock);
   ByteCount memory() const REQUIRES(kCacheLock) { return order_.memory(); }
@@ -46,6 +47,9 @@ class Evictor final : public TableWatcher {
   policy::EvictCandidate candidate(SegmentId segment) const REQUIRES(kCacheLock);
   void describe_leaf(SegmentId leaf, policy::EvictCandidate& candidate) const REQUIRES(kCacheLock);
   bool durable() const { return port_.promise() == Promise::kDurable; }
+  explain::LossCause budget_loss() const {
+    return tier_ == kRamTier ? explain::LossCause::kRamBudget : explain::LossCause::kDiskBudget;
+  }
   bool elsewhere(const Entry& entry, Promise least) const;
   bool stays(SegmentId segment) const REQUIRES(kCacheLock);
   bool completes_unwritten_window(SegmentId leaf) const REQUIRES(kCacheLock);

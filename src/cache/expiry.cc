@@ -77,12 +77,12 @@ std::optional<SegmentId> Expiry::expire(SegmentId segment) {
     serial = table_.entry(segment).serial;
     on_disk = table_.entry(segment).on_disk();
   }
-  if (on_disk && !disk_evictor_->evict(segment)) return std::nullopt;
+  if (on_disk && !disk_evictor_->evict(segment, explain::LossCause::kExpired)) return std::nullopt;
   CacheLock lock(mutex_);
   const Entry& left = table_.entry(segment);
   if (left.live && left.serial == serial) {
     if (!may_expire(segment) || left.on_disk()) return std::nullopt;
-    forgetting_.erase(segment);
+    forgetting_.erase(segment, explain::LossCause::kExpired);
   }
   ++expired_;
   return above;

@@ -16,18 +16,18 @@ void Forgetting::release(std::span<const SegmentId> held) {
 // ---- dying ----
 
 // At most kMaxBuiltStates deep.
-void Forgetting::forget(SegmentId segment) {
+void Forgetting::forget(SegmentId segment, std::optional<explain::LossCause> cause) {
   if (table_.entry(segment).forgotten) return;
-  table_.set_forgotten(segment);
+  table_.set_forgotten(segment, cause);
   roots_.push_back(segment);
-  for (const SegmentId built : table_.built_on(segment)) forget(built);
+  for (const SegmentId built : table_.built_on(segment)) forget(built, cause);
 }
 
 void Forgetting::report_damaged(SegmentId segment) {
   CacheLock lock(mutex_);
   ++damaged_;
   if (!table_.entry(segment).forgotten) log_damaged(segment);
-  forget(segment);
+  forget(segment, explain::LossCause::kDamaged);
   sweep();
 }
 
@@ -55,7 +55,7 @@ void Forgetting::forget_copy(SegmentId segment, TierId tier) {
   table_.set_copy(segment, tier, CopyState::kAbsent);
   const Entry& left = table_.entry(segment);
   if (left.in_ram() || left.below_ram()) return;
-  forget(segment);
+  forget(segment, explain::LossCause::kElsewhere);
   sweep();
 }
 
@@ -76,12 +76,14 @@ void Forgetting::sweep() {
 
 void Forgetting::erase_subtree(SegmentId root) {
   const std::vector<SegmentId> all = table_.subtree(root);
+  const std::optional<explain::LossCause> cause = table_.entry(root).loss;
   for (auto last = all.rbegin(); last != all.rend(); ++last) {
-    if (table_.index().contains(*last)) erase(*last);  // a state may come several times
+    if (table_.index().contains(*last)) erase(*last, cause);  // a state may come several times
   }
 }
 
-void Forgetting::erase(SegmentId segment) {
+void Forgetting::erase(SegmentId segment, std::optional<explain::LossCause> cause) {
+  if (cause) lost_.note(table_.index(), segment, *cause, clock_.wall_ns());
   for (const LowerTier& tier : lower_) {
     if (table_.entry(segment).in(tier.id) != CopyState::kHere) continue;
     tier.writer->post([port = tier.port, item = table_.named_item(segment)] { (void)port->drop(item).ok(); });

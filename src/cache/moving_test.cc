@@ -200,7 +200,7 @@ TEST(FurtherCopies, ForgottenSegmentsAreNotCopied) {
   world.copies.offer(segment);
   {
     CacheLock lock(world.mutex);
-    world.forgetting.erase(segment);
+    world.forgetting.erase(segment, std::nullopt);
   }
   world.copies.drain();
   EXPECT_TRUE(world.lower.held.empty());

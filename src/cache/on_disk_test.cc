@@ -35,7 +35,7 @@ struct OnDisk : PartsTable {
   sim::SimFileSystem& files;
   const CacheOptions options;
   DiskTier disk;
-  Forgetting forgetting{mutex, table, ram, with_disk()};
+  Forgetting forgetting{mutex, table, ram, with_disk(), clock};
   Evictor of_ram{mutex, table, forgetting, ram, kRamTier, with_disk(), clock};
   Evictor of_disk{mutex, table, forgetting, disk, kDiskTier, with_disk(), clock};
   RamRoom ram_room{options, mutex, ram, of_ram, true};

@@ -123,7 +123,7 @@ struct PartsTable {
   SegmentTable table;
   RamTier ram;
   MapTier lower;
-  Forgetting forgetting{mutex, table, ram, tiers()};
+  Forgetting forgetting{mutex, table, ram, tiers(), clock};
 
  private:
   PrefixHash hash(index::Cursor at, const std::vector<TokenId>& more = {}) REQUIRES(kCacheLock) {

@@ -77,7 +77,7 @@ bool Peer::place(const store::StoredSegment& found, const index::Placement& plac
   const auto base =
       placed && readable ? chains_.recovered_base(placement.segment, header.parts.front().base) : std::nullopt;
   if (!base) {
-    if (placed) forgetting_.forget(placement.segment);
+    if (placed) forgetting_.forget(placement.segment, std::nullopt);
     return false;
   }
   table_.begin_life(placement.segment, header, *base);
@@ -162,7 +162,7 @@ void Peer::forget_file(SegmentId segment) {
     ram_.hold(segment, store::PayloadBuffer::allocate(0).freeze());
   if (table_.entry(segment).in_ram()) return table_.set_unwritten(segment, Waits::kContinuation);
   table_.set_copy(segment, kDiskTier, CopyState::kAbsent);
-  if (!table_.entry(segment).below_ram()) forgetting_.forget(segment);
+  if (!table_.entry(segment).below_ram()) forgetting_.forget(segment, explain::LossCause::kElsewhere);
 }
 
 }  // namespace kvkeep::cache

@@ -194,7 +194,11 @@ void SegmentTable::erase(SegmentId segment) {
   index_.erase(segment);
 }
 
-void SegmentTable::set_forgotten(SegmentId segment) { change(segment).forgotten = true; }
+void SegmentTable::set_forgotten(SegmentId segment, std::optional<explain::LossCause> loss) {
+  Entry& leaving = change(segment);
+  leaving.forgotten = true;
+  leaving.loss = loss;
+}
 
 // ---- holds and uses ----
 

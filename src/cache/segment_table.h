@@ -19,6 +19,7 @@
 #include "base/types.h"
 #include "cache/cache_options.h"
 #include "cache/tier.h"
+#include "explain/loss.h"
 #include "index/prefix_index.h"
 #include "policy/evict_candidate.h"
 
@@ -79,10 +80,11 @@ struct Entry {
   Waits waits = Waits::kNothing;
   Keeping keeping = Keeping::kOnDisk;
   policy::Outlook outlook = policy::Outlook::kOpen;
-  std::uint8_t refusals = 0;  // reads that a device refused
-  bool live = false;          // the slot is in use
-  bool forgotten = false;     // damaged, or below a damaged one: never offered again
-  bool hole = false;          // other hands removed its file, but not what continues it, and RAM has it
+  std::uint8_t refusals = 0;                    // reads that a device refused
+  bool live = false;                            // the slot is in use
+  bool forgotten = false;                       // damaged, or below a damaged one: never offered again
+  std::optional<explain::LossCause> loss = {};  // of a forgotten one: why; empty: it does not matter
+  bool hole = false;  // other hands removed its file, but not what continues it, and RAM has it
   std::uint32_t hits = 0;
   std::uint32_t pins = 0;
   ByteCount charged;      // RAM's count for its payload
@@ -178,7 +180,7 @@ class SegmentTable {
   // Precondition: nothing hangs below it, and RAM does not have it.
   void erase(SegmentId segment) REQUIRES(kCacheLock);
   void mark_sampled(index::Cursor to, TokenRange run) REQUIRES(kCacheLock) { index_.mark_sampled(to, run); }
-  void set_forgotten(SegmentId segment) REQUIRES(kCacheLock);
+  void set_forgotten(SegmentId segment, std::optional<explain::LossCause> loss) REQUIRES(kCacheLock);
 
   // ---- holds and uses ----
   void pin(SegmentId segment) REQUIRES(kCacheLock);  // the root: nothing

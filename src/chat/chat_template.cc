@@ -362,12 +362,12 @@ ChatTemplate::ChatTemplate(std::string source, TemplateTokens tokens, jinja::Tem
   });
 }
 
-Result<jinja::Printed> ChatTemplate::print(const RenderInput& input) const {
+Result<PrintedChat> ChatTemplate::print(const RenderInput& input) const {
   if (!needs_adapting(traits_, input)) return print_as_it_is(input, input.messages);
   return print_as_it_is(input, adapted_messages(traits_, input));
 }
 
-Result<jinja::Printed> ChatTemplate::print_as_it_is(const RenderInput& input, const ordered_json& messages) const {
+Result<PrintedChat> ChatTemplate::print_as_it_is(const RenderInput& input, const ordered_json& messages) const {
   // Missing variables are none, not undefined, as in the tools of model authors.
   static const ordered_json none = nullptr;
   const ordered_json generation = input.add_generation_prompt;
@@ -379,11 +379,14 @@ Result<jinja::Printed> ChatTemplate::print_as_it_is(const RenderInput& input, co
       variables.push_back({.name = name, .value = &input.template_kwargs[name], .rules = jinja::all_from_messages()});
     }
   }
-  const auto add = [&](std::string_view name, const ordered_json& value, const jinja::OriginRules& rules) {
-    variables.push_back({.name = name, .value = &value, .rules = rules});
+  const auto add = [&](std::string_view name, const ordered_json& value, const jinja::OriginRules& rules,
+                       std::uint32_t first_place = 0) {
+    variables.push_back({.name = name, .value = &value, .rules = rules, .first_place = first_place});
   };
-  add("messages", messages, chat_origins());
-  add("tools", input.tools.empty() ? none : input.tools, chat_origins());
+  const ordered_json& tools = input.tools.empty() ? none : input.tools;
+  PromptPlaces places = places_of(messages, tools);
+  add("messages", messages, chat_origins(), 1);
+  add("tools", tools, chat_origins(), places.first_of_tools);
   add("documents", none, chat_origins());
   add("add_generation_prompt", generation, chat_origins());
   add("bos_token", bos_, template_origins());
@@ -392,7 +395,9 @@ Result<jinja::Printed> ChatTemplate::print_as_it_is(const RenderInput& input, co
   const bool dated = source_.find("date_string") != std::string::npos && !input.template_kwargs.contains("date_string");
   const ordered_json today = dated ? jinja::formatted_time("%d %b %Y", input.local_time_s).value_or("") : "";
   if (dated) add("date_string", today, template_origins());
-  return parsed_.render({.variables = variables, .local_time_s = input.local_time_s, .limits = {}});
+  TRY_ASSIGN(jinja::Printed printed,
+             parsed_.render({.variables = variables, .local_time_s = input.local_time_s, .limits = {}}));
+  return PrintedChat{std::move(printed), std::move(places)};
 }
 
 Result<std::unique_ptr<ChatTemplate>> make_chat_template(std::string_view source, TemplateTokens tokens) {

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "chat/jinja/template.h"
+#include "chat/prompt_places.h"
 
 namespace kvkeep::chat {
 
@@ -59,6 +60,11 @@ struct TemplateTraits {
   bool refuses_thinking_beside_content = false;
 };
 
+// A printed prompt, whose texts from messages and tools have the numbers of `places`.
+struct PrintedChat : jinja::Printed {
+  PromptPlaces places;
+};
+
 // Immutable, thread safe.
 class ChatTemplate {
  public:
@@ -67,14 +73,14 @@ class ChatTemplate {
   // The printed prompt, with the origin of each byte, without the beginning of an answer. kInvalid if the template
   // refuses the messages (raise_exception, or a case in which Python would raise an exception), kUnsupported at a
   // limit, or if the interpreter lacks a feature that the template uses.
-  Result<jinja::Printed> print(const RenderInput& input) const;
+  Result<PrintedChat> print(const RenderInput& input) const;
   // Jinja source.
   std::string_view source() const { return source_; }
   const TemplateTraits& traits() const { return traits_; }
   bool wants_object_arguments() const { return traits_.object_arguments; }
 
  private:
-  Result<jinja::Printed> print_as_it_is(const RenderInput& input, const nlohmann::ordered_json& messages) const;
+  Result<PrintedChat> print_as_it_is(const RenderInput& input, const nlohmann::ordered_json& messages) const;
 
   const std::string source_;
   const nlohmann::ordered_json bos_;

@@ -83,20 +83,20 @@ void append_template_text(const MarkerSet& markers, std::string_view text, Rende
   append(text.substr(at));
 }
 
-PromptSpan message_text(std::string text) {
-  return {.kind = SpanKind::kMessageText, .marker = -1, .text = std::move(text)};
+PromptSpan message_text(std::string text, std::uint32_t place = 0) {
+  return {.kind = SpanKind::kMessageText, .marker = -1, .text = std::move(text), .place = place};
 }
 
-RenderedPrompt spans_of(const jinja::Printed& printed, const MarkerSet& markers) {
-  RenderedPrompt prompt;
+RenderedPrompt spans_of(const PrintedChat& printed, const MarkerSet& markers) {
+  RenderedPrompt prompt{.spans = {}, .places = printed.places};
   std::string_view rest = printed.text;
   for (const jinja::PrintedRun& run : printed.runs) {
     const std::string_view text = rest.substr(0, run.size_bytes);
     rest.remove_prefix(run.size_bytes);
-    if (run.origin == jinja::Origin::kTemplate) {
-      append_template_text(markers, text, prompt);
+    if (jinja::is_message(run.origin)) {
+      prompt.spans.push_back(message_text(std::string(text), jinja::place_of(run.origin)));
     } else {
-      prompt.spans.push_back(message_text(std::string(text)));
+      append_template_text(markers, text, prompt);
     }
   }
   return prompt;
@@ -200,7 +200,7 @@ Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const Ma
       return *std::move(opened);
     }
   }
-  TRY_ASSIGN(const jinja::Printed printed, chat_template.print(input));
+  TRY_ASSIGN(const PrintedChat printed, chat_template.print(input));
   input.messages = nullptr;  // they may be large, and the prompt is a second copy
   RenderedPrompt prompt = spans_of(printed, markers);
   if (!input.assistant_prefix.empty()) prompt.spans.push_back(message_text(std::move(input.assistant_prefix)));

@@ -5,6 +5,7 @@
 // A marker stands only where the template's own words spell it: bytes from a message are text, and so is a spelling
 // that only template and message together make (chat_template.h gives the origin of each printed byte).
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/types.h"
 #include "chat/chat_template.h"
 #include "chat/marker_set.h"
+#include "chat/prompt_places.h"
 
 namespace kvkeep::chat {
 
@@ -27,13 +29,15 @@ enum class SpanKind {
 
 struct PromptSpan {
   SpanKind kind = SpanKind::kText;
-  TokenId marker = -1;  // kMarker only
-  std::string text;     // a marker's spelling, or the text
+  TokenId marker = -1;      // kMarker only
+  std::string text;         // a marker's spelling, or the text
+  std::uint32_t place = 0;  // kMessageText only: a number of RenderedPrompt::places; 0: unknown
   bool operator==(const PromptSpan&) const = default;
 };
 
 struct RenderedPrompt {
   std::vector<PromptSpan> spans;
+  PromptPlaces places = {};
 
   // The prompt as it reads, for /apply-template, logs and tests.
   std::string text() const {

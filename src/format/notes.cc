@@ -165,6 +165,54 @@ Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes) {
   return turn;
 }
 
+// ---- offenders ----
+
+namespace {
+
+Error bad_offender(const char* what) { return damaged(std::string("offender: ") + what); }
+
+void write_text(Writer& writer, std::string_view text) {
+  text = text.substr(0, kMostOffenderText);
+  writer.number(static_cast<std::uint32_t>(text.size()));
+  writer.raw(std::as_bytes(std::span(text)));
+}
+
+std::string read_text(Reader& reader) {
+  const auto size = reader.number<std::uint32_t>();
+  if (size > kMostOffenderText) return (void)reader.raw(reader.left() + 1), std::string();
+  const ByteSpan text = reader.raw(size);
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_offender(const OffenderRecord& offender) {
+  Writer writer;
+  for (const std::string* text : {&offender.client, &offender.place, &offender.kind, &offender.what, &offender.line}) {
+    write_text(writer, *text);
+  }
+  for (const std::uint64_t number :
+       {offender.times, offender.lost_tokens, offender.lost_us, static_cast<std::uint64_t>(offender.last_ns)}) {
+    writer.number(number);
+  }
+  return writer.take();
+}
+
+Result<OffenderRecord> decode_offender(ByteSpan bytes) {
+  Reader reader(bytes);
+  OffenderRecord offender;
+  for (std::string* text : {&offender.client, &offender.place, &offender.kind, &offender.what, &offender.line}) {
+    *text = read_text(reader);
+  }
+  for (std::uint64_t* number : {&offender.times, &offender.lost_tokens, &offender.lost_us}) {
+    *number = reader.number<std::uint64_t>();
+  }
+  offender.last_ns = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  if (reader.failed()) return bad_offender("too short, or a text is too long");
+  if (reader.left() != 0) return bad_offender("bytes after it");
+  return offender;
+}
+
 // ---- pins ----
 
 namespace {

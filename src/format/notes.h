@@ -1,8 +1,8 @@
 #pragma once
 
 // Bytes <-> the notes that lie next to segment files (docs/format.md): the saved index, how turns were sampled, and
-// which prefixes are pinned. All are advice: a directory without them works, and serves the same. Decoders never throw
-// and never read outside.
+// which prefixes are pinned, and which texts were offenders. All are advice: a directory without them works, and serves
+// the same. Decoders never throw and never read outside.
 
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +76,30 @@ struct SampledTurnRecord {
 std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn);
 // Fails with kDamaged if these are not the bytes of exactly one.
 Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes);
+
+// ---- offenders: texts that kept prompts from being reused, added up ----
+
+inline constexpr std::uint32_t kOffenderRecords = 2;   // the kind of a record file
+inline constexpr std::size_t kMostOffenderText = 256;  // bytes of each of its texts
+
+// One client and one place in its prompts; or, without a place, all requests of a client.
+struct OffenderRecord {
+  std::string client = {};  // the name of its program
+  std::string place = {};   // "system", "tool 3"; "": the record counts the client's requests
+  std::string kind = {};    // as replies name it: "volatile-text"
+  std::string what = {};    // "date"; "" if the kind says all
+  std::string line = {};    // the beginning of the line that differs; "" if it is private
+  std::uint64_t times = 0;
+  std::uint64_t lost_tokens = 0;
+  std::uint64_t lost_us = 0;  // microseconds of prefill
+  std::int64_t last_ns = 0;   // by the wall clock
+  bool operator==(const OffenderRecord&) const = default;
+};
+
+// Texts are cut at kMostOffenderText.
+std::vector<std::byte> encode_offender(const OffenderRecord& offender);
+// Fails with kDamaged if these are not the bytes of exactly one.
+Result<OffenderRecord> decode_offender(ByteSpan bytes);
 
 // ---- pins ----
 // Text: the hash of a prefix's end on each line, 64 lower-case hexadecimal digits.

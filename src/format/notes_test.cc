@@ -96,6 +96,50 @@ TEST(SampledTurn, CutOrLengthenedItIsDamaged) {
   EXPECT_FALSE(decode_sampled_turn(bytes));
 }
 
+// ---- offenders ----
+
+OffenderRecord some_offender() {
+  return {.client = "claude-cli",
+          .place = "system",
+          .kind = "volatile-text",
+          .what = "date",
+          .line = "Today is",
+          .times = 41,
+          .lost_tokens = 1'104'211,
+          .lost_us = 1'100'000'000,
+          .last_ns = -5};
+}
+
+TEST(Offender, RoundTrips) {
+  for (const OffenderRecord& offender : {some_offender(), OffenderRecord{}}) {
+    const auto back = decode_offender(encode_offender(offender));
+    ASSERT_TRUE(back.ok());
+    EXPECT_EQ(*back, offender);
+  }
+}
+
+TEST(Offender, LongTextsAreCut) {
+  OffenderRecord offender = some_offender();
+  offender.line.assign(10'000, 'x');
+  const auto back = decode_offender(encode_offender(offender));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->line.size(), kMostOffenderText);
+}
+
+TEST(Offender, CutOrLengthenedItIsDamaged) {
+  std::vector<std::byte> bytes = encode_offender(some_offender());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto cut = decode_offender(ByteSpan(bytes).first(size));
+    ASSERT_FALSE(cut.ok()) << size;
+    EXPECT_EQ(cut.error().kind, ErrorKind::kDamaged);
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decode_offender(bytes).ok());
+  bytes = encode_offender({});
+  bytes[1] = std::byte{0xff};  // a text longer than any
+  EXPECT_FALSE(decode_offender(bytes).ok());
+}
+
 TEST(SampledTurn, AnyBytesAreReadWithoutHarm) {
   std::mt19937_64 random(test_seed());
   auto bytes = encode_sampled_turn({{}, {1, 2, 3}, {"call_1", "call_2"}});

@@ -1,8 +1,11 @@
 #include "inspect/cache_directory.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <utility>
 
+#include "format/segment_file.h"
 #include "inspect/model_notes.h"
 #include "store/servers.h"
 #include "store/small_files.h"
@@ -102,6 +105,45 @@ Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& 
     read.push_back(std::move(*whole));
   }
   found.models = std::move(read);
+  return found;
+}
+
+namespace {
+
+std::vector<std::vector<TokenId>> beginnings_of(os::FileSystem& files, const std::string& path,
+                                                const FingerprintHash& fingerprint) {
+  auto listed = files.list(path);
+  if (!listed) return {};
+  // A file's name begins with the hash of the prefix that it continues, here the empty one.
+  const std::string empty = PrefixHasher(fingerprint).current().hex(format::kNameHashBytes) + "-";
+  std::erase_if(*listed, [&](const os::FileInfo& file) {
+    return !file.name.starts_with(empty) || !file.name.ends_with(format::file_suffix(format::PartKind::kRows));
+  });
+  std::ranges::sort(*listed, std::ranges::greater(), &os::FileInfo::modified_ns);
+  if (listed->size() > kMostBeginnings) listed->resize(kMostBeginnings);
+  std::vector<std::vector<TokenId>> found;
+  for (const os::FileInfo& file : *listed) {
+    const auto start = store::read_start(files, path + "/" + file.name, format::kMaxHeaderBytes);
+    if (!start) continue;
+    auto header = format::decode_header(std::as_bytes(std::span(*start)));
+    if (!header || header->tenant != kNoTenant || header->name.begin != Position{}) continue;
+    header->tokens.resize(std::min(header->tokens.size(), kMostBeginningTokens));
+    found.push_back(std::move(header->tokens));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::vector<TokenId>> beginnings_of_others(os::FileSystem& files, const std::string& root,
+                                                       const FingerprintHash& own) {
+  const auto directory = find_models(files, root);
+  if (!directory) return {};
+  std::vector<std::vector<TokenId>> found;
+  for (const ModelDirectory& model : directory->models) {
+    if (model.fingerprint == own) continue;
+    std::ranges::move(beginnings_of(files, model.path, model.fingerprint), std::back_inserter(found));
+  }
   return found;
 }
 

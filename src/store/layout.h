@@ -10,6 +10,7 @@
 //       <hash>-<hash>.<kind>.kvs     window rows, points, whole states
 //       index                        the saved index
 //       turns                        how assistant turns were sampled (small_files.h); not the store's
+//       offenders                    texts that kept prompts from being reused (small_files.h); not the store's
 //       model.json                   the model, for people; pins: pinned prefixes. Not the store's, both are small
 //       distrusted                   the stored state is wrong, and why (small_files.h)
 //       <anything>.tmp               unfinished
@@ -39,6 +40,7 @@ inline constexpr std::string_view kServersName = "servers";
 inline constexpr std::string_view kWritesName = "writes";
 inline constexpr std::string_view kIndexName = "index";
 inline constexpr std::string_view kTurnsName = "turns";
+inline constexpr std::string_view kOffendersName = "offenders";
 inline constexpr std::string_view kModelNoteName = "model.json";
 inline constexpr std::string_view kPinsName = "pins";
 inline constexpr std::string_view kDistrustName = "distrusted";

@@ -7,6 +7,7 @@ import cache_salt_test  # noqa: F401
 import chat_flags_test  # noqa: F401
 import context_shift_test  # noqa: F401
 import embeddings_test  # noqa: F401
+import explain_test  # noqa: F401
 import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401
 import monitoring_test  # noqa: F401

@@ -10,12 +10,13 @@ MAY_INCLUDE = {
     'os': {'base'},
     'text': {'base'},
     'format': {'base'},
+    'explain': {'base', 'text'},
     'index': {'base', 'format'},
     'policy': {'base'},
     'store': {'base', 'format', 'os'},
     'share': {'base', 'format', 'os', 'policy', 'store'},
     'share/engines': {'base', 'os', 'share'},
-    'cache': {'base', 'format', 'index', 'os', 'policy', 'share', 'store'},
+    'cache': {'base', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'chat/jinja': {'base'},
     'chat': {'base', 'chat/jinja'},
     'chat/replay': {'base', 'chat'},
@@ -26,9 +27,9 @@ MAY_INCLUDE = {
     'engine/fake': {'base', 'engine'},
     'engine/llama': {'base', 'cache', 'engine', 'engine/gguf', 'format', 'os'},
     'server/api': {'base', 'chat', 'chat/grammar', 'chat/tools', 'engine'},
-    'server/run': {'base', 'cache', 'engine', 'format', 'index', 'os', 'policy', 'share', 'store'},
+    'server/run': {'base', 'cache', 'engine', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'server/http': {'base', 'os'},
-    'server/trace': {'base', 'cache', 'chat', 'os', 'server/api', 'server/run'},
+    'server/trace': {'base', 'cache', 'chat', 'explain', 'os', 'server/api', 'server/run'},
     'server/routes': {'base', 'cache', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
                       'server/http', 'server/run', 'server/trace', 'share', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},
@@ -36,7 +37,7 @@ MAY_INCLUDE = {
     'model_maker': {'base'},
     'bench/count_shim': set(),
     'bench/report': {'base', 'text'},
-    'bench/sessions': {'base'},
+    'bench/sessions': {'base', 'explain'},
     'bench/workloads': {'base', 'text'},
     'bench/run': {'base', 'bench/report', 'bench/sessions', 'bench/workloads', 'format', 'os', 'server/http'},
     'bench/parts': {'base', 'bench/report', 'cache', 'engine/llama', 'format', 'index', 'os'},
@@ -53,7 +54,7 @@ def folder_of(room):
 FOR_ALL_TESTS = {'model_maker'}
 # Preloaded into processes of others, so that nothing of ours is there to call the system for it.
 IN_OTHER_PROCESSES = ('bench/count_shim/',)
-PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
+PURE_ROOMS = ('explain', 'format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 
 # (name, pattern over an included header, folders where it is welcome): libraries have one room each.

@@ -91,6 +91,25 @@ TEST(Provenance, RulesSayWhichWordsAreTheTemplates) {
   EXPECT_EQ(result->runs, expected);
 }
 
+// Each member of each object of a list is a place, which its strings and keys carry through filters.
+TEST(Provenance, MembersAreNumberedPlaces) {
+  const ordered_json list = {{{"a", "x"}, {"b", {{"k", "y"}}}}, {{"a", "z"}}};
+  const auto parsed = Template::parse("{% for o in l %}{{ o.a | upper }}{{ o.b | tojson if o.b }}{% endfor %}");
+  ASSERT_TRUE(parsed.ok());
+  const std::vector<Variable> variables = {
+      {.name = "l", .value = &list, .rules = all_from_messages(), .first_place = 5}};
+  const auto result = parsed->render({.variables = variables, .local_time_s = 0, .limits = {}});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->text, R"(X{"k": "y"}Z)");
+  const std::vector<PrintedRun> expected = {{1, message_at(5)},     {2, Origin::kTemplate}, {1, message_at(6)},
+                                            {4, Origin::kTemplate}, {1, message_at(6)},     {2, Origin::kTemplate},
+                                            {1, message_at(7)}};
+  EXPECT_EQ(result->runs, expected);
+  EXPECT_EQ(place_of(message_at(6)), 6U);
+  EXPECT_TRUE(is_message(message_at(6)));
+  EXPECT_EQ(message_at(0), Origin::kMessage) << "a place that is unknown";
+}
+
 TEST(Provenance, EarlierTextsDoNotSeeWhatIsAppendedToTheirBuffer) {
   EXPECT_EQ(
       printed("{% set a = 'x' + m %}{% set b = a + '1' %}{% set c = a + '2' %}{{ a }} {{ b }} {{ c }} {{ a + a }}",

@@ -18,7 +18,8 @@ constexpr std::size_t kBytesOfOther = 8;
 
 class Converter {
  public:
-  Converter(Interpreter& in, const OriginRules& rules) : in_(in), rules_(rules) {}
+  Converter(Interpreter& in, const Variable& variable)
+      : in_(in), rules_(variable.rules), next_place_(variable.first_place) {}
 
   Value convert(const ordered_json& json, std::string_view key, int depth) {
     if (depth > kDeepestInput) fail_unsupported("input nested more than ", kDeepestInput, " deep");
@@ -35,7 +36,7 @@ class Converter {
       case ordered_json::value_t::number_float: return Value::number(json.get<double>());
       case ordered_json::value_t::string: {
         const auto& text = json.get_ref<const std::string&>();
-        return Value::text(make_view(in_.arena(), text, rules_.of_value(key, text)));
+        return Value::text(make_view(in_.arena(), text, placed(rules_.of_value(key, text))));
       }
       case ordered_json::value_t::array: return array(json, key, depth);
       case ordered_json::value_t::object: return object(json, depth);
@@ -54,14 +55,19 @@ class Converter {
   Value object(const ordered_json& json, int depth) {
     auto* dict = in_.arena().make<Dict>();
     for (const auto& [key, element] : json.items()) {
-      const Value name = Value::text(make_constant(in_.arena(), key, rules_.of_key(key)));
+      if (depth == 1 && next_place_ > 0) place_ = next_place_++;
+      const Value name = Value::text(make_constant(in_.arena(), key, placed(rules_.of_key(key))));
       dict->set(in_.arena(), name, convert(element, key, depth + 1));
     }
     return Value::dict(dict);
   }
 
+  Origin placed(Origin origin) const { return is_message(origin) ? message_at(place_) : origin; }
+
   Interpreter& in_;
   const OriginRules& rules_;
+  std::uint32_t next_place_;  // 0: places do not matter
+  std::uint32_t place_ = 0;
 };
 
 // The bytes of its strings, and a little for everything else; for limits.
@@ -144,7 +150,7 @@ Result<Printed> Template::render(const Input& input) const {
       // Skips variables that the template never names.
       const auto symbol = program_->symbol_of.find(variable.name);
       if (symbol != program_->symbol_of.end())
-        in.define(symbol->second, Converter(in, variable.rules).convert(*variable.value, {}, 0));
+        in.define(symbol->second, Converter(in, variable).convert(*variable.value, {}, 0));
     }
     return printed_of(in.run());
   } catch (const Failure& failure) {

@@ -56,6 +56,10 @@ struct Variable {
   std::string_view name;
   const nlohmann::ordered_json* value;
   OriginRules rules = all_from_messages();
+  // Above 0: the value is a list of objects, and each of their members is a place: the first member of the first object
+  // has this number, the next one the number after it, over all objects. Strings in a member, and its keys, have the
+  // origin message_at() of its place.
+  std::uint32_t first_place = 0;
 };
 
 struct Input {

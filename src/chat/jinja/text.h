@@ -18,10 +18,20 @@
 
 namespace kvkeep::chat::jinja {
 
-enum class Origin : std::uint8_t {
+// Numbers above kMessage are of strings whose place in the input is known: see message_at().
+enum class Origin : std::uint32_t {
   kTemplate,  // written by the template, or computed from numbers
   kMessage,   // taken from a string of the input
 };
+constexpr bool is_message(Origin origin) { return origin != Origin::kTemplate; }
+// The origin of strings at a place of the input (Variable::first_place). 0: the place is unknown.
+constexpr Origin message_at(std::uint32_t place) {
+  return Origin{static_cast<std::uint32_t>(Origin::kMessage) + place};
+}
+// Returns the place of a message's text, 0 if it is unknown. Precondition: is_message().
+constexpr std::uint32_t place_of(Origin origin) {
+  return static_cast<std::uint32_t>(origin) - static_cast<std::uint32_t>(Origin::kMessage);
+}
 
 // Bytes of a buffer from the end of the run before up to `end` share an origin.
 struct TextRun {

@@ -101,6 +101,7 @@ Json timings_json(const Timings& timings) {
       {"cache_point", timings.cache_point},
   };
   if (!timings.cache_miss_reason.empty()) json["cache_miss_reason"] = timings.cache_miss_reason;
+  if (timings.cache_break) json["cache_break"] = *timings.cache_break;
   return json;
 }
 

@@ -52,8 +52,9 @@ struct Timings {
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
   std::size_t shared_tokens = 0;
-  std::string cache_point = "none";    // tier of the point that was restored next to the rows
-  std::string cache_miss_reason = {};  // why cache_n is not larger; "" leaves the field out
+  std::string cache_point = "none";      // tier of the point that was restored next to the rows
+  std::string cache_miss_reason = {};    // why cache_n is not larger; "" leaves the field out
+  std::optional<Json> cache_break = {};  // the same with its place, price and advice; empty leaves the field out
 };
 
 struct PrefillProgress {

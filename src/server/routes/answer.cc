@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
+#include "server/trace/explanations.h"
 
 namespace kvkeep::server {
 namespace {
@@ -58,8 +59,17 @@ bool Answer::begin() {
   if (writer_->started()) return !writer_->client_gone();
   // A proxy that gathers output (nginx does) would hold tokens back.
   HeaderList headers{{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-  headers.insert(headers.end(), form_.told.begin(), form_.told.end());
+  const HeaderList more = this->headers();
+  headers.insert(headers.end(), more.begin(), more.end());
   return writer_->begin_stream(200, api::kSseContentType, headers);
+}
+
+// A stream that began with a comment, before its prompt was looked up, has no times.
+HeaderList Answer::headers() const {
+  HeaderList headers = form_.told;
+  const FoundBreak* found = lines_.front()->choice.found_break();
+  if (found != nullptr) headers.emplace_back("Server-Timing", server_timing(*found, seen_));
+  return headers;
 }
 
 void Answer::write(std::string_view bytes) {
@@ -84,7 +94,10 @@ void Answer::keep_alive() {
   if (!done_) write(reply_->keep_alive());
 }
 
+void Answer::handle(Line& line, const BreakEvent& event) { line.choice.add(event); }
+
 void Answer::handle(Line& line, const PrefillEvent& event) {
+  if (line.choice.index() == 0) seen_ = event.stats;
   line.choice.note_prompt(event.stats);
   if (!form_.stream || !form_.progress) return;
   if (!form_.prompt_scores) open_reply(line);
@@ -98,6 +111,7 @@ void Answer::handle(Line& line, const PrefillEvent& event) {
 void Answer::handle(Line& line, const PromptScoresEvent& event) { line.choice.add(event, *service_.vocabulary); }
 
 void Answer::handle(Line& line, const TokenEvent& event) {
+  if (line.choice.index() == 0 && !writer_->started()) seen_ = event.stats;
   line.choice.add(event, *service_.vocabulary);
   if (form_.stream) send_deltas(line, event);
 }
@@ -173,7 +187,7 @@ void Answer::finish_whole() {
   }
   results.front().usage_of_all = usage();
   remember();
-  writer_->send(200, api::kJsonContentType, reply_->whole_of_all(results), form_.told);
+  writer_->send(200, api::kJsonContentType, reply_->whole_of_all(results), headers());
   look_ahead();
 }
 

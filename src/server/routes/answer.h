@@ -63,6 +63,8 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   void write(std::string_view bytes);
   void open_reply(Line& line);
   std::span<const api::TokenScore> prompt_scores(const Line& line) const;
+  HeaderList headers() const;
+  void handle(Line& line, const BreakEvent& event);
   void handle(Line& line, const PrefillEvent& event);
   void handle(Line& line, const PromptScoresEvent& event);
   void handle(Line& line, const TokenEvent& event);
@@ -84,6 +86,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   const std::unique_ptr<api::ReplyWriter> reply_;
   std::vector<std::unique_ptr<Line>> lines_;
   std::vector<Event> events_;        // taken from a queue
+  JobStats seen_;                    // of the first prompt, as far as events have come
   std::size_t running_ = 0;          // lines whose jobs have not ended
   bool done_ = false;                // a silence that ended just before may still ask for a comment
   std::atomic<bool> failed_{false};  // an error was sent; the other jobs' clients count as gone

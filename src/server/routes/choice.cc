@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/trace/explanations.h"
+
 namespace kvkeep::server {
 namespace {
 
@@ -104,6 +106,7 @@ api::GenerationResult Choice::take_result() {
   result.by_line_limit = done_->by_line_limit;
   result.prompt_tokens = done_->stats.prompt_tokens;
   result.timings = timings_of(done_->stats);
+  if (found_break_ != nullptr) result.timings.cache_break = break_json(*found_break_, done_->stats, BreakTexts::kOwn);
   result.reasoning_tokens = reasoning_tokens_;
   result.content = std::move(content_);
   result.tokens = std::move(tokens_);

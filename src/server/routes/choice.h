@@ -4,6 +4,7 @@
 // thread at a time.
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,7 +32,11 @@ class Choice {
   // Precondition: it has ended.
   const DoneEvent& done() const { return *done_; }
 
+  // Why no more of the prompt was reused; null: nobody found out.
+  const FoundBreak* found_break() const { return found_break_.get(); }
+
   // Call it with each event of the job, before start() or result() are used.
+  void add(const BreakEvent& event) { found_break_ = event.found; }
   void note_prompt(const JobStats& stats);
   void add(const PromptScoresEvent& event, const Vocabulary& vocabulary);
   void add(const TokenEvent& event, const Vocabulary& vocabulary);
@@ -52,6 +57,7 @@ class Choice {
   const std::size_t index_;
   const Delivery delivery_;
   NextRequest next_;
+  std::shared_ptr<const FoundBreak> found_break_;
   std::optional<DoneEvent> done_;
   bool prompt_known_ = false;
   api::ReplyStart start_;

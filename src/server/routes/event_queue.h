@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "chat/marker_set.h"
 #include "chat/tools/piece_stream.h"
 #include "chat/tools/reply_parser.h"
+#include "server/run/found_break.h"
 #include "server/run/job.h"
 #include "server/run/token_scores.h"
 
@@ -26,6 +28,10 @@ struct PrefillEvent {
   JobStats stats;
   std::size_t processed = 0;
   double elapsed_ms = 0;
+};
+// Why no more of the prompt is reused; comes before the first PrefillEvent.
+struct BreakEvent {
+  std::shared_ptr<const FoundBreak> found;
 };
 // One sampled token and the text that it released, perhaps none: whole code points, stop strings cut.
 struct TokenEvent {
@@ -48,7 +54,7 @@ struct DoneEvent {
   std::optional<Error> error = {};
   bool by_line_limit = false;  // with kLength
 };
-using Event = std::variant<PrefillEvent, PromptScoresEvent, TokenEvent, DoneEvent>;
+using Event = std::variant<BreakEvent, PrefillEvent, PromptScoresEvent, TokenEvent, DoneEvent>;
 
 // How to read a reply: see chat::tools::ReplyParser. `format` and `markers` live as long as the server.
 struct Reading {
@@ -81,6 +87,7 @@ class EventQueue final : public JobSink {
   void take(std::vector<Event>& events);
 
   // Engine thread.
+  void on_break(std::shared_ptr<const FoundBreak> found) override { push(BreakEvent{std::move(found)}); }
   void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) override;
   void on_scores(const TokenScores& scores) override { scores_ = scores; }
   void on_prompt_scores(std::vector<TokenScores> scores) override { push(PromptScoresEvent{std::move(scores)}); }

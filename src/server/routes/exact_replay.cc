@@ -1,6 +1,8 @@
 #include "server/routes/exact_replay.h"
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "chat/text_streams.h"
@@ -139,6 +141,7 @@ class Replaying {
         }
       }
     }
+    move_parts(rendered, replayed.ids);
     rendered.ids = std::move(replayed.ids);
     rendered.tokens_min = rendered.ids.size();
     return rendered;
@@ -167,6 +170,20 @@ class Replaying {
       places.push_back(hasher.current());
     }
     return places;
+  }
+
+  // The answers have other ids now; they begin and end as before.
+  void move_parts(Prompt& rendered, TokenSpan replayed) const {
+    if (rendered.parts == nullptr || std::ranges::equal(rendered.ids, replayed)) return;
+    auto moved = std::make_shared<PromptParts>(*rendered.parts);
+    const auto turns = [&](TokenSpan ids) {
+      const chat::PromptTurns found = chat::find_turns(ids, service_.turn_openings);
+      std::vector<Position> all;
+      std::ranges::merge(found.user, found.assistant, std::back_inserter(all));
+      return all;
+    };
+    chat::move_parts(*moved, turns(rendered.ids), turns(replayed), Position{} + replayed.size());
+    rendered.parts = std::move(moved);
   }
 
   chat::Replayed replay(TokenSpan ids) const {

@@ -124,8 +124,9 @@ class Starter {
     if (prompt->tokens_min >= service_.context_tokens) {
       return reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service_.context_tokens);
     }
-    Prepared made{.job = job_for(std::move(prompt->ids)), .remembered = remembered};
-    made.thinking_open = prompt->thinking_open;
+    const bool thinking_open = prompt->thinking_open;
+    Prepared made{
+        .job = job_for(*std::move(prompt)), .remembered = remembered, .thinking_open = thinking_open, .history = {}};
     if (looks_ahead) made.history = std::move(std::get<chat::RenderInput>(source));
     made.job.sampling.grammar = grammar;
     if (const Status possible = add_rules(made); !possible) return reply.error(possible.error());
@@ -148,12 +149,16 @@ class Starter {
     request_.sampling.logit_bias.assign(biases.begin(), biases.end());
   }
 
-  Job job_for(std::vector<TokenId> prompt) const {
+  Job job_for(Prompt prompt) const {
     const std::size_t earlier = prepared_.size();
     Job job;
     job.id = earlier == 0 ? generation_.id : fmt::format("{}/{}", generation_.id, earlier);
     job.kind = generation_.kind;
-    job.prompt = std::move(prompt);
+    job.prompt = std::move(prompt.ids);
+    job.asker = std::make_shared<Asker>(
+        Asker{std::move(prompt.parts),
+              owner_of(service_, generation_.http, tenant_of(service_, generation_.http, request_.cache_salt)),
+              named_session_of(generation_.http), program_of(generation_.http)});
     job.sampling = request_.sampling;
     job.max_tokens = request_.max_tokens;
     const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(request_.kept_tokens, 0));

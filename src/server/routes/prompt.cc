@@ -164,6 +164,15 @@ Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_
   return service.long_text->in_parts(text, ids_of, asking.gone, kPartRemembered);
 }
 
+std::shared_ptr<const PromptParts> parts_of(const Service& service, const chat::RenderedPrompt& rendered,
+                                            TokenSpan ids) {
+  if (service.piece_sizes == nullptr || rendered.spans.empty() || ids.empty()) return nullptr;
+  const auto bos = service.vocabulary->bos();
+  // Tokenizing puts a BOS before a prompt that does not begin with one.
+  const bool put_first = service.vocabulary->add_bos() && bos == ids.front() && rendered.spans.front().marker != *bos;
+  return std::make_shared<PromptParts>(chat::parts_of(rendered, ids, *service.piece_sizes, put_first ? 1 : 0));
+}
+
 Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Asking& asking) {
   TRY_ASSIGN(const chat::RenderedPrompt rendered,
              chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
@@ -183,6 +192,7 @@ Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, cons
              chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered,
                                    [&](std::string_view text) { return tokenize_piece(service, text, asking); }));
   Prompt prompt = of_ids(std::move(ids));
+  prompt.parts = parts_of(service, rendered, prompt.ids);
   prompt.thinking_open = chat::tools::thinking_is_open(service.reply_format, rendered);
   return prompt;
 }

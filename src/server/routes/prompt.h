@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/prompt_parts.h"
 #include "base/result.h"
 #include "base/types.h"
 #include "chat/turns.h"
@@ -21,9 +23,10 @@
 namespace kvkeep::server {
 
 struct Prompt {
-  std::vector<TokenId> ids;    // empty if tokens_min shows that they are too many for the context
-  std::size_t tokens_min = 0;  // the number of tokens, or a lower bound of it
-  bool is_counted = true;      // tokens_min is exact
+  std::vector<TokenId> ids;                       // empty if tokens_min shows that they are too many for the context
+  std::size_t tokens_min = 0;                     // the number of tokens, or a lower bound of it
+  bool is_counted = true;                         // tokens_min is exact
+  std::shared_ptr<const PromptParts> parts = {};  // where the ids' text came from; null: it has no messages
   bool thinking_open = false;  // the prompt ends within a thought that the template opened for the reply
 };
 

@@ -430,6 +430,7 @@ void add_routes(HttpServer& server, const Service& service) {
   add_responses_routes(server, service);
   add_monitoring_routes(server, service);
   add_slot_routes(server, service);
+  add_explain_routes(server, service);
   add_predict_routes(server, service);
 }
 

@@ -18,6 +18,7 @@
 #include "chat/history_changes.h"
 #include "chat/long_text.h"
 #include "chat/marker_set.h"
+#include "chat/prompt_places.h"
 #include "chat/render.h"
 #include "chat/stabilize.h"
 #include "chat/tools/tool_format.h"
@@ -37,6 +38,7 @@
 #include "server/routes/turn_keeper.h"
 #include "server/run/embeddings.h"
 #include "server/run/scheduler.h"
+#include "server/trace/explanations.h"
 #include "share/share_types.h"
 
 namespace kvkeep::server {
@@ -62,6 +64,7 @@ struct Service {
   std::unique_ptr<const chat::ChatTemplate> chat_template;
   std::unique_ptr<const chat::MarkerSet> markers;
   std::unique_ptr<const chat::LongText> long_text;
+  std::unique_ptr<const chat::PieceSizes> piece_sizes;  // null: nobody asks where texts of prompts came from
   chat::TurnOpenings turn_openings;
   chat::tools::ReplyFormat reply_format;
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
@@ -80,6 +83,8 @@ struct Service {
   std::function<std::optional<share::ShareCounters>()> share_counters;  // thread safe; nullopt without a shared tier
   // Returns the part of a prompt that the cache has, the model's own memory left out. Thread safe.
   std::function<cache::StoredPrefix(TokenSpan prompt, const Tenant& tenant)> stored;
+  std::unique_ptr<Explanations> explanations;         // null: requests are not explained
+  bool explain_text = false;                          // --explain-text: without keys /cache/explain shows texts
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
   std::int64_t embd_normalize = 2;                    // for requests that do not say
@@ -121,6 +126,8 @@ std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const Scheduler
                                     const std::optional<share::ShareCounters>& shared = {});
 // slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.
 void add_slot_routes(HttpServer& server, const Service& service);
+// explain_routes.cc: GET /cache/explain and /cache/explain/ID, which add_routes() adds, too.
+void add_explain_routes(HttpServer& server, const Service& service);
 // predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all
 // others.
 void add_predict_routes(HttpServer& server, const Service& service);

@@ -33,10 +33,22 @@ Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_vi
   return adapters.empty() ? tenant : with_adapters(service.fingerprint, tenant, adapters);
 }
 
-std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {
+namespace {
+
+std::string_view agent_of(const HttpRequest& http) {
   const std::string_view agent = http.header("user-agent");
+  return agent.substr(0, agent.find_first_of("/ "));
+}
+
+std::string_view key_of(const HttpRequest& http) {
+  return presented_key(http.header("authorization"), http.header("x-api-key"));
+}
+
+}  // namespace
+
+std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {
   ByteHasher hasher;
-  hasher.append_field(agent.substr(0, agent.find_first_of("/ ")));
+  hasher.append_field(agent_of(http));
   hasher.append_field(tenant.hex());
   return std::hash<std::string>()(hasher.finish<Hash256<struct ClientTag>>().hex());
 }
@@ -55,10 +67,15 @@ namespace {
 constexpr std::array<std::string_view, 6> kSessionHeaders = {
     "x-parent-session-id", "x-claude-code-session-id", "x-session-affinity", "x-session-id", "session-id", "thread-id"};
 
-std::string_view session_name(const HttpRequest& http, const api::GenerationRequest& request) {
+std::string_view session_header(const HttpRequest& http) {
   for (const std::string_view name : kSessionHeaders) {
     if (const std::string_view value = http.header(name); !value.empty()) return value;
   }
+  return {};
+}
+
+std::string_view session_name(const HttpRequest& http, const api::GenerationRequest& request) {
+  if (const std::string_view value = session_header(http); !value.empty()) return value;
   return request.prompt_cache_key.empty() ? request.user : request.prompt_cache_key;
 }
 
@@ -72,6 +89,30 @@ std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& 
   hasher.append_field(tenant.hex());
   const std::uint64_t session = std::hash<std::string>()(hasher.finish<Hash256<struct SessionTag>>().hex());
   return session == 0 ? 1 : session;
+}
+
+std::uint64_t owner_of(const Service& service, const HttpRequest& http, const Tenant& tenant) {
+  ByteHasher hasher;
+  hasher.append_field(service.has_keys ? key_of(http) : std::string_view(http.remote_address));
+  hasher.append_field(tenant.hex());
+  return std::hash<std::string>()(hasher.finish<Hash256<struct OwnerTag>>().hex());
+}
+
+std::uint64_t named_session_of(const HttpRequest& http) {
+  const std::string_view name = session_header(http);
+  if (name.empty()) return 0;
+  ByteHasher hasher;
+  hasher.append_field(name);
+  hasher.append_field(key_of(http));
+  const std::uint64_t session = std::hash<std::string>()(hasher.finish<Hash256<struct NamedSessionTag>>().hex());
+  return session == 0 ? 1 : session;
+}
+
+std::string program_of(const HttpRequest& http) {
+  constexpr std::size_t kMostBytesOfName = 64;
+  std::string name;
+  for (const char c : agent_of(http).substr(0, kMostBytesOfName)) name += c > ' ' && c < 127 ? c : '?';
+  return name;
 }
 
 namespace {

@@ -34,6 +34,15 @@ std::uint64_t key_of(const Service& service, const HttpRequest& http);
 // are two sessions. Returns 0 if the client says nothing. The numbers are only compared.
 std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& request, const Tenant& tenant);
 
+// Whose text a prompt is, for explanations: the API key's, or, if the server has no keys, the address's; within the
+// tenant. Only compared.
+std::uint64_t owner_of(const Service& service, const HttpRequest& http, const Tenant& tenant);
+// The session that the client's headers name, whatever its tenant, within its API key; 0 if they name none. Names that
+// others could guess (`user`) do not count.
+std::uint64_t named_session_of(const HttpRequest& http);
+// The name of the client's program, the User-Agent up to its version, in printable letters; "" if there is none.
+std::string program_of(const HttpRequest& http);
+
 // The facts about a request's sender that the trace gets; with `with_prompt` also the body. Only headers that name a
 // session or an API version are kept, so that no key gets into a file.
 std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,

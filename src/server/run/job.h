@@ -23,6 +23,8 @@ namespace kvkeep::server {
 // Returns a run of tokens as quoted text that is safe in a log.
 using ShowTokens = std::function<std::string(TokenSpan)>;
 
+struct Asker;
+struct FoundBreak;
 struct RequestOrigin;
 struct TokenScores;
 
@@ -43,6 +45,7 @@ struct Job {
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h); null: none
+  std::shared_ptr<const Asker> asker = {};           // for explanations (found_break.h); null: none
   // A prefill ahead, for a request that may come: it runs while there is nothing else to do, and ends (kGone) when a
   // request comes; the state that it computed is kept.
   bool ahead = false;
@@ -133,6 +136,7 @@ std::string_view to_string(Finish how);  // for the log
 class JobSink {
  public:
   virtual ~JobSink() = default;
+  virtual void on_break(std::shared_ptr<const FoundBreak> /*found*/) {}  // once, before on_prefill(), if explained
   // Prefill has reached `processed` of stats.prompt_tokens (in the first call: the reused tokens).
   virtual void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) = 0;
   virtual void on_scores(const TokenScores& /*scores*/) {}  // of the next on_token(), if the job wants them

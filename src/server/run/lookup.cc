@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "server/run/found_break.h"
 #include "server/run/restore.h"
 
 namespace kvkeep::server {
@@ -30,6 +31,15 @@ policy::PromptMarkers moved(policy::PromptMarkers markers, const index::Effectiv
   }
   if (markers.generation_prompt) markers.generation_prompt = effective.moved(*markers.generation_prompt);
   return markers;
+}
+
+std::shared_ptr<const Asker> moved(std::shared_ptr<const Asker> asker, const index::EffectivePrompt& effective) {
+  if (asker == nullptr || asker->parts == nullptr || effective.replacements.empty()) return asker;
+  auto parts = std::make_shared<PromptParts>(*asker->parts);
+  for (PromptPart& part : parts->parts) part.begin = effective.moved(part.begin);
+  auto changed = std::make_shared<Asker>(*asker);
+  changed->parts = std::move(parts);
+  return changed;
 }
 
 std::string_view name_of(policy::Plan::Start start) {
@@ -80,7 +90,11 @@ void show_cells(const cache::ModelMemory& memory, std::uint32_t promised, policy
 
 }  // namespace
 
-EffectiveTokens as_sent(const Job& job) { return effective_tokens(job.prompt, {}, job.markers); }
+EffectiveTokens as_sent(const Job& job) {
+  EffectiveTokens effective = effective_tokens(job.prompt, {}, job.markers);
+  effective.asker = job.asker;
+  return effective;
+}
 
 PromptLookup::PromptLookup(const LookupOptions& options, const cache::ModelMemory& memory, cache::Cache& cache,
                            const Sequences& sequences)
@@ -100,6 +114,7 @@ EffectiveTokens PromptLookup::match_text(const Job& job) const {
   const bool fits = matched.tokens.size() <= std::max<std::size_t>(prompt.size(), options_.context_tokens - 1);
   if (!fits) return as_sent(job);
   EffectiveTokens effective = effective_tokens(std::move(matched.tokens), best.sampled, moved(job.markers, matched));
+  effective.asker = moved(job.asker, matched);
   if (!matched.replacements.empty()) effective.text_from = matched.replacements.front().effective.begin;
   return effective;
 }
@@ -126,7 +141,8 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   return found;
 }
 
-std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tokens) const {
+std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tokens,
+                                                   std::vector<TokenId>* known_rest) const {
   if (!cached(job)) return std::nullopt;
   const Sequence* nearest = nullptr;
   std::size_t shared = 0;
@@ -143,6 +159,7 @@ std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tok
   const Position at = in_memory ? Position{} + shared : branch.at;
   std::optional<Difference> found = difference_at(at, tokens, next, in_memory);
   if (found) found->known_beyond = next.size();
+  if (found && known_rest != nullptr) known_rest->assign(next.begin(), next.end());
   return found;
 }
 

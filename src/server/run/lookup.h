@@ -53,9 +53,10 @@ class InspectionSink {
 // The ids that are evaluated for a request: its effective prompt, then the sampled ids.
 struct EffectiveTokens {
   std::vector<TokenId> tokens;
-  std::vector<TokenRange> sampled;         // the ids that this server sampled, including those to come
-  policy::PromptMarkers markers;           // of the effective prompt
-  std::optional<Position> text_from = {};  // the first id that replaces others of the same text
+  std::vector<TokenRange> sampled;          // the ids that this server sampled, including those to come
+  policy::PromptMarkers markers;            // of the effective prompt
+  std::optional<Position> text_from = {};   // the first id that replaces others of the same text
+  std::shared_ptr<const Asker> asker = {};  // the job's, with the parts of the effective prompt
 };
 // The prompt as it was sent.
 EffectiveTokens as_sent(const Job& job);
@@ -96,7 +97,8 @@ class PromptLookup {
   EffectiveTokens match_text(const Job& job) const;
   FoundPath find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers = {}) const;
   // Compares with the known run of tokens that shares most with the prompt; of equal ones, with the one in memory.
-  std::optional<Difference> difference(const Job& job, TokenSpan tokens) const;
+  std::optional<Difference> difference(const Job& job, TokenSpan tokens,
+                                       std::vector<TokenId>* known_rest = nullptr) const;
   Explanation explain(const Job& job, const FoundPath& found, policy::Plan::Start start,
                       const EffectiveTokens& effective, const std::optional<Difference>& difference) const;
   // Why no more than `reused` tokens of the effective prompt are reused. `failed`: what prevented it, if anything did.

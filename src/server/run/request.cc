@@ -94,12 +94,21 @@ std::optional<MissReason> Request::restore_failure() const {
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
 }
 
-void note_reused(Request& request, Position held) {
+void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks) {
   JobStats& stats = request.stats;
   stats.cached_tokens = request.told_tokens = held.value();
   stats.known_tokens = request.known.end.value();
   const auto& text_from = request.effective.text_from;
   if (text_from && *text_from < held) stats.source = as_text(stats.source);
+  stats.miss = lookup.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
+                                  request.restore_failure());
+  request.found_break = breaks.find({.job = request.job,
+                                     .stats = stats,
+                                     .tokens = request.effective.tokens,
+                                     .asker = request.effective.asker.get(),
+                                     .difference = request.difference ? &*request.difference : nullptr,
+                                     .known_rest = request.known_rest});
+  request.known_rest = {};
 }
 
 void note_started(Request& request, std::int64_t now_ns) {
@@ -203,7 +212,8 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .difference = request.difference ? &*request.difference : nullptr,
           .markers = request.effective.markers,
           .how = how,
-          .error = error};
+          .error = error,
+          .found = request.found_break};
 }
 
 double note_sampled(Request& request, TokenId token, double ms) {

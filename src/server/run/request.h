@@ -13,6 +13,8 @@
 #include "engine/engine.h"
 #include "policy/cut.h"
 #include "policy/next_call.h"
+#include "server/run/break_finder.h"
+#include "server/run/found_break.h"
 #include "server/run/job.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
@@ -49,6 +51,8 @@ struct Request {
   Restore restore;
   policy::KnownPath known;               // of its prompt, by the last lookup
   std::optional<Difference> difference;  // where it leaves the nearest known prompt, by the first lookup
+  std::vector<TokenId> known_rest = {};  // of that prompt, from the difference on; until its prefill begins
+  std::shared_ptr<const FoundBreak> found_break = {};  // why it reuses no more, once its prefill has begun
   PrefillCuts cuts;
   bool load_too_slow = false;  // more is cached, but prefilling was faster
   std::int64_t submitted_ns = 0;
@@ -104,8 +108,8 @@ Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingPara
 // Makes the request's, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
 
-// Its prefill begins: the first `held` tokens are reused.
-void note_reused(Request& request, Position held);
+// Its prefill begins: the first `held` tokens are reused. Notes also why no more are.
+void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks);
 // Its first plan, or a later one, is carried out.
 void note_started(Request& request, std::int64_t now_ns);
 // Returns true if it ends without a token because its first prefill takes longer than it may.

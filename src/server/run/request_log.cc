@@ -142,7 +142,18 @@ std::string done_text(const EndedRequest& ended, const ShowTokens* show) {
   text += fmt::format(" cached={}{} prefilled={} in {:.3f}s reply={} in {:.3f}s reason={}", stats.cached_tokens,
                       tiers_text(stats), stats.prefilled_tokens, stats.prompt_ms / 1e3, stats.predicted_tokens,
                       stats.predicted_ms / 1e3, to_string(stats.miss));
-  return text + ": " + miss_text(ended, show);
+  return text + ": " + miss_text(ended, show) + loss_text(ended);
+}
+
+std::string loss_text(const EndedRequest& ended) {
+  constexpr std::size_t kLeastTokens = 32;
+  if (ended.found == nullptr || ended.found->found.lost_tokens < kLeastTokens) return {};
+  const explain::CacheBreak& found = ended.found->found;
+  std::string text = fmt::format("; {}", explain::to_string(found.kind));
+  if (found.kind == explain::BreakKind::kVolatileText) text += fmt::format(" ({})", explain::to_string(found.what));
+  if (found.lost) text += fmt::format(" ({})", explain::to_string(found.lost->cause));
+  return text + fmt::format(" in {}: {} tokens prefilled again in {:.3f}s", explain::place_name(found),
+                            found.lost_tokens, lost_ms(found, ended.stats) / 1e3);
 }
 
 std::string miss_text(const EndedRequest& ended, const ShowTokens* show) {

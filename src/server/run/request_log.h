@@ -4,9 +4,11 @@
 // much of it was cached, and why no more. The others (debug) use words that users of ds4 and llama-server know. Each
 // ends with the id that the client knows.
 
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "server/run/found_break.h"
 #include "server/run/job.h"
 #include "server/run/trace.h"
 
@@ -30,7 +32,8 @@ struct EndedRequest {
   const Difference* difference = nullptr;  // as in Explanation; null: none
   const policy::PromptMarkers& markers;    // of the effective prompt
   Finish how = Finish::kError;
-  const std::optional<Error>& error;  // with Finish::kError
+  const std::optional<Error>& error;             // with Finish::kError
+  std::shared_ptr<const FoundBreak> found = {};  // null: nothing explains it
 };
 
 // Logs the line for every user; `show` is null where texts are private. A prefill ahead, which is no request, is logged
@@ -41,5 +44,8 @@ void log_done(const Job& job, const EndedRequest& ended, const ShowTokens* show)
 std::string done_text(const EndedRequest& ended, const ShowTokens* show);
 // Returns its part that says why no more was reused: where the prompt parts from known ones, or what prevented it.
 std::string miss_text(const EndedRequest& ended, const ShowTokens* show);
+// Returns its last part, "; volatile-text (date) in system: 640 tokens prefilled again in 0.520s"; "" if next to
+// nothing was.
+std::string loss_text(const EndedRequest& ended);
 
 }  // namespace kvkeep::server

@@ -18,6 +18,7 @@ struct Case {
   Finish how = Finish::kStop;
   std::optional<Error> error;
   ShowTokens show;
+  std::shared_ptr<const FoundBreak> found;
 
   EndedRequest ended() const {
     return {.stats = stats,
@@ -25,7 +26,8 @@ struct Case {
             .difference = difference ? &*difference : nullptr,
             .markers = markers,
             .how = how,
-            .error = error};
+            .error = error,
+            .found = found};
   }
   std::string miss() const { return miss_text(ended(), show ? &show : nullptr); }
   std::string done() const { return done_text(ended(), show ? &show : nullptr); }
@@ -162,6 +164,28 @@ TEST(RequestLog, ARequestThatNeverStartedHasNoReason) {
   one.started = false;
   one.how = Finish::kGone;
   EXPECT_EQ(one.done(), "end=client-left prompt=625: never started");
+}
+
+TEST(RequestLog, EndsWithWhatWasLost) {
+  Case one = changed_date();
+  one.stats.prompt_ms = 617;
+  auto found = std::make_shared<FoundBreak>();
+  found->found = {.kind = explain::BreakKind::kVolatileText,
+                  .at = Position{8},
+                  .has_place = true,
+                  .place = {PromptField::kContent, PromptRole::kSystem, 0},
+                  .what = explain::VolatileText::kDate,
+                  .lost_tokens = 500};
+  one.found = found;
+  EXPECT_TRUE(one.done().ends_with("; volatile-text (date) in system: 500 tokens prefilled again in 0.500s"))
+      << one.done();
+  found->found.kind = explain::BreakKind::kEvicted;
+  found->found.lost = explain::LostState{explain::LossCause::kDiskBudget, 1, 500};
+  EXPECT_EQ(loss_text(one.ended()), "; evicted (disk-budget) in system: 500 tokens prefilled again in 0.500s");
+  found->found.lost_tokens = 31;
+  EXPECT_EQ(loss_text(one.ended()), "") << "next to nothing";
+  one.found = nullptr;
+  EXPECT_EQ(loss_text(one.ended()), "");
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
               engine.memory(), cache, sequences_),
+      breaks_(std::make_unique<BreakFinder>(options.explain, cache)),
       cut_planner_(std::make_unique<CutPlanner>(
           CutPlannerOptions{.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
           engine.memory(), cache)),
@@ -176,7 +177,7 @@ bool Scheduler::start(Request& request) {
   FoundPath found = lookup_.find(request.job, tokens, terms(), request.tiers());
   const policy::Plan plan = policy::make_plan(found.view);
   request.known = found.known;
-  if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
+  if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
   if (lookup_.cached(request.job) && await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_)) {
     request.stats.waits.begin(WaitCause::kPrefix, clock_.monotonic_ns());
@@ -319,12 +320,10 @@ void Scheduler::begin_prefill(Request& request) {
 void Scheduler::report_start(Request& request) {
   request.reported = request.start_counted = true;
   JobStats& stats = request.stats;
-  const Position held = sequences_[*request.seq].end();
-  note_reused(request, held);
-  stats.miss = lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
-                                   request.restore_failure());
+  note_reused(request, sequences_[*request.seq].end(), lookup_, *breaks_);
   inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
   log_start(request.job, stats);
+  if (request.found_break != nullptr) request.sink->on_break(request.found_break);
   if (!request.is_late) request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
 }
 
@@ -536,6 +535,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   inbox_.note_ended({request.job.ahead, request.job.key, request.stats.waits.ended()});
   for (const auto& branch : request.branches) finish(*branch, how, error);
   sink->on_done(how, request.stats, error);
+  breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
   request.restore.end();
   if (request.seq) {
     const Sequence& held = sequences_[*request.seq];

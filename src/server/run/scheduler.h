@@ -21,8 +21,6 @@
 #include <vector>
 
 #include "os/clock.h"
-#include "policy/next_call.h"
-#include "policy/restore.h"
 #include "server/run/audit.h"
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
@@ -44,6 +42,7 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class BreakFinder;
 class CutPlanner;
 class Embeddings;
 class Places;
@@ -51,6 +50,7 @@ class RequestQueue;
 class Schedule;
 class Searches;
 class SlotSink;
+struct ExplainOptions;
 struct Place;
 struct Overdue;
 struct Request;
@@ -80,6 +80,7 @@ struct SchedulerOptions {
   bool fine_points = false;                 // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;               // receives a trace of each request; null: none is made
   const ShowTokens* show_tokens = nullptr;  // of prompts in the log; null: none, they are private. Outlives this
+  const ExplainOptions* explain = nullptr;  // null: no request is explained. Outlives the scheduler
   AuditOptions audit = {};                  // by default no audit runs
   Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
 };
@@ -181,6 +182,7 @@ class Scheduler {
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;
+  const std::unique_ptr<BreakFinder> breaks_;
   const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
   policy::RateMeter rates_;

@@ -78,6 +78,7 @@ void RequestTraces::end(std::unique_ptr<RequestTrace> made, const Job& job, cons
   trace.sent_tokens = job.prompt.size();
   trace.finish = ended.how;
   if (ended.error) trace.error = ended.error->message;
+  trace.found = ended.found;
   if (trace.origin != nullptr && trace.origin->with_prompt) trace.reply = copy(reply);
   for (const TraceCut& cut : std::exchange(idle_cuts_, {})) trace.add(cut);
   sink_->on_request(std::move(trace));

@@ -4,7 +4,6 @@
 // Nothing here is made unless SchedulerOptions::trace asks for it.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,9 +38,6 @@ struct RequestOrigin {
   std::string body;               // as it was sent
   std::vector<std::string> stop;  // stop strings, which the reply's text does not contain
 };
-
-// Returns a run of tokens as quoted text that is safe in a log.
-using ShowTokens = std::function<std::string(TokenSpan)>;
 
 // State that was captured.
 struct TraceCut {
@@ -104,8 +100,9 @@ struct RequestTrace {
   ByteCount stored_bytes;  // in all cuts of its own
   double stored_ms = 0;
   Finish finish = Finish::kError;
-  std::string error;           // with Finish::kError
-  std::vector<TokenId> reply;  // only with RequestOrigin::with_prompt
+  std::string error;                             // with Finish::kError
+  std::shared_ptr<const FoundBreak> found = {};  // why no more was reused; null: it never began
+  std::vector<TokenId> reply;                    // only with RequestOrigin::with_prompt
   static constexpr std::size_t kMostCuts = 1024;
 
   void add(const TraceCut& cut);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chat/text_streams.h"
+#include "server/trace/explanations.h"
 
 namespace kvkeep::server {
 namespace {
@@ -212,6 +213,8 @@ Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary) {
   add_counts(json, trace);
   explain(json, trace.explanation);
   json["first_difference"] = difference_json(trace.explanation.difference, vocabulary, true);
+  json["cache_break"] =
+      trace.found == nullptr ? Json(nullptr) : break_json(*trace.found, trace.stats, BreakTexts::kAll);
   add_work(json, trace);
   add_private(json, trace, vocabulary);
   return json;

@@ -1,0 +1,225 @@
+#include "bench/sessions/diagnosis.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "bench/sessions/canonical.h"
+#include "bench/sessions/dialect.h"
+#include "bench/sessions/json_fields.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr std::size_t kWordsBefore = 64;
+constexpr std::size_t kWordsChanged = 256;
+constexpr std::size_t kWordsShown = 16;
+constexpr std::size_t kLongestWord = 24;
+
+bool is_letter(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+// A word with the blank before it, or another character.
+std::size_t word_size(std::string_view text) {
+  std::size_t size = text.front() == ' ' && text.size() > 1 && is_letter(text[1]) ? 1 : 0;
+  while (size < text.size() && size < kLongestWord && is_letter(text[size])) ++size;
+  return std::max<std::size_t>(size, 1);
+}
+
+// Words of all prompts, each with a number.
+class Words {
+ public:
+  TokenId number(std::string_view word) {
+    const auto [found, is_new] = numbers_.try_emplace(std::string(word), static_cast<TokenId>(texts_.size()));
+    if (is_new) texts_.push_back(found->first);
+    return found->second;
+  }
+  std::string text(TokenSpan words, std::size_t most) const {
+    std::string all;
+    for (const TokenId word : words.first(std::min(words.size(), most))) all += texts_[static_cast<std::size_t>(word)];
+    return all;
+  }
+
+ private:
+  std::unordered_map<std::string, TokenId> numbers_;
+  std::deque<std::string> texts_;
+};
+
+PromptRole role_of(std::string_view name) {
+  if (name == "system" || name == "developer") return PromptRole::kSystem;
+  if (name == "user") return PromptRole::kUser;
+  if (name == "assistant") return PromptRole::kAssistant;
+  return name == "tool" ? PromptRole::kTool : PromptRole::kNone;
+}
+
+// Reads a canonical text into words and their places.
+class PromptReader {
+ public:
+  explicit PromptReader(Words& words) : words_(words) {}
+
+  void read(std::string_view text) {
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+      line(text.substr(0, end));
+      text.remove_prefix(end);
+    }
+  }
+  std::vector<TokenId> ids;
+  PromptParts parts;
+
+ private:
+  // A line with two '%' is content.
+  void line(std::string_view text) {
+    if (!text.starts_with('%') || text.starts_with("%%")) return add(text, place_);
+    const std::string_view name = text.substr(1, text.find_last_not_of('\n'));
+    add(text, {});
+    section(name);
+  }
+
+  void section(std::string_view name) {
+    const std::string_view kind = name.substr(0, name.find(' '));
+    if (kind == "tool") {
+      place_ = {PromptField::kTool, PromptRole::kNone, parts.tools++};
+    } else if (kind == "message") {
+      message_ = {PromptField::kContent, role_of(name.substr(std::min(name.find(' ') + 1, name.size()))),
+                  parts.messages++};
+      place_ = message_;
+    } else if (kind == "end") {
+      place_ = {};
+    } else if (kind == "reasoning") {
+      place_ = message_;
+      place_.field = PromptField::kThinking;
+      parts.has_thoughts.push_back(message_.index);
+    } else {
+      if (kind == "result") message_.role = PromptRole::kTool;  // its text comes in a section of its own
+      place_ = message_;
+      place_.field = kind == "call"    ? PromptField::kCalls
+                     : kind == "field" ? PromptField::kOther
+                                       : PromptField::kContent;
+    }
+  }
+
+  void add(std::string_view text, const PromptPlace& place) {
+    if (parts.parts.empty() || parts.parts.back().place != place) {
+      parts.parts.push_back({Position{} + ids.size(), place});
+    }
+    while (!text.empty()) {
+      const std::size_t size = word_size(text);
+      ids.push_back(words_.number(text.substr(0, size)));
+      text.remove_prefix(size);
+    }
+  }
+
+  Words& words_;
+  PromptPlace place_;
+  PromptPlace message_;
+};
+
+class Diagnoser {
+ public:
+  void add(const Session& session, const RecordedRequest& request) {
+    const Dialect dialect = dialect_of(request.method, request.path);
+    PromptReader prompt(words_);
+    prompt.read(canonical_text(dialect, request.body));
+    if (prompt.ids.empty()) return;
+    DiagnosedRequest made{.label = request.label, .words = prompt.ids.size()};
+    const std::vector<TokenId>* nearest = nearest_to(prompt.ids, made.known);
+    find(prompt, nearest, made);
+    found_.offenders.count(session.client);
+    found_.offenders.add(session.client, made.found, made.before, 0, 0);
+    found_.requests.push_back(std::move(made));
+    earlier_.push_back(std::move(prompt.ids));
+    if (earlier_.size() > kMostCompared) earlier_.pop_front();
+  }
+  Diagnosis take() { return std::move(found_); }
+
+ private:
+  const std::vector<TokenId>* nearest_to(TokenSpan ids, std::size_t& common) const {
+    const std::vector<TokenId>* nearest = nullptr;
+    for (const std::vector<TokenId>& other : earlier_) {
+      const std::size_t shared = common_prefix(ids, other);
+      if (nearest != nullptr && shared < common) continue;
+      nearest = &other;
+      common = shared;
+    }
+    return nearest;
+  }
+
+  void find(const PromptReader& prompt, const std::vector<TokenId>* nearest, DiagnosedRequest& made) const {
+    constexpr std::size_t kBeginning = 8;  // the first section's name
+    explain::BreakFacts facts;
+    facts.prompt_tokens = made.words;
+    facts.cached_tokens = facts.known_tokens = made.known;
+    facts.beginning_tokens = kBeginning;
+    facts.parts = &prompt.parts;
+    facts.thoughts = {"%reasoning\n", ""};
+    if (nearest != nullptr && made.known < std::min(made.words, nearest->size())) {
+      add_texts(prompt.ids, *nearest, facts, made);
+    }
+    made.found = explain::find_break(facts);
+  }
+
+  void add_texts(TokenSpan ids, TokenSpan nearest, explain::BreakFacts& facts, DiagnosedRequest& made) const {
+    const TokenSpan here = ids.subspan(made.known);
+    const TokenSpan there = nearest.subspan(made.known);
+    facts.at = Position{} + made.known;
+    facts.comparison = explain::compare(here, there);
+    const std::size_t before = std::min(made.known, kWordsBefore);
+    facts.text.before = words_.text(ids.subspan(made.known - before), before);
+    facts.text.here = words_.text(here, std::min(facts.comparison.here_gap, kWordsChanged));
+    facts.text.there = words_.text(there, std::min(facts.comparison.there_gap, kWordsChanged));
+    facts.text.after = words_.text(here.subspan(facts.comparison.here_gap), kWordsShown);
+    made.before = explain::line_before(facts.text.before);
+    made.here = words_.text(here, kWordsShown);
+    made.there = words_.text(there, kWordsShown);
+  }
+
+  Words words_;
+  std::deque<std::vector<TokenId>> earlier_;
+  Diagnosis found_;
+};
+
+std::optional<explain::Offender> offender_of(const Json& line, const Json& found) {
+  const auto lost = count_field(found, "lost_tokens");
+  if (!lost || *lost < explain::kLeastOffence) return std::nullopt;
+  const Json* ms = field(found, "lost_ms");
+  return explain::Offender{.client = text_field(line, "model"),
+                           .place = text_field(found, "place"),
+                           .kind = text_field(found, "kind"),
+                           .what = text_field(found, "what"),
+                           .line = {},
+                           .times = 1,
+                           .lost_tokens = *lost,
+                           .lost_ms = ms != nullptr && ms->is_number() ? ms->get<double>() : 0,
+                           .last_ns = 0};
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Session& session) {
+  Diagnoser diagnoser;
+  for (const RecordedRequest& request : session.requests) diagnoser.add(session, request);
+  return diagnoser.take();
+}
+
+bool add_trace(std::string_view text, explain::Offenders& offenders) {
+  bool any = false;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const auto line = parse_json(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line || field(*line, "trace") == nullptr || !line->contains("cache_break")) continue;
+    any = true;
+    offenders.count(text_field(*line, "model"));
+    const Json* found = field(*line, "cache_break");
+    if (found == nullptr) continue;
+    if (auto offender = offender_of(*line, *found)) offenders.merge(*std::move(offender));
+  }
+  return any;
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,259 @@
+#include "explain/cache_break.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace kvkeep::explain {
+namespace {
+
+using enum BreakKind;
+
+// system, tools 1 and 2, user, assistant with thinking, content and calls, tool result, user; the template's words
+// between them.
+PromptParts conversation() {
+  const auto part = [](std::uint32_t begin, PromptPlace place) { return PromptPart{Position{begin}, place}; };
+  const PromptPlace words{};
+  PromptParts parts;
+  parts.parts = {part(0, words),   part(10, {PromptField::kContent, PromptRole::kSystem, 0}),
+                 part(100, words), part(110, {PromptField::kTool, PromptRole::kNone, 0}),
+                 part(200, words), part(205, {PromptField::kTool, PromptRole::kNone, 1}),
+                 part(300, words), part(310, {PromptField::kContent, PromptRole::kUser, 1}),
+                 part(400, words), part(410, {PromptField::kContent, PromptRole::kAssistant, 2}),
+                 part(500, words), part(510, {PromptField::kCalls, PromptRole::kAssistant, 2}),
+                 part(600, words), part(610, {PromptField::kContent, PromptRole::kTool, 3}),
+                 part(700, words), part(710, {PromptField::kContent, PromptRole::kUser, 4}),
+                 part(800, words)};
+  parts.messages = 5;
+  parts.tools = 2;
+  return parts;
+}
+
+Comparison changed(std::uint32_t here_gap, std::uint32_t there_gap, std::uint32_t common) {
+  Comparison compared{.here_gap = here_gap, .there_gap = there_gap};
+  if (common > 0) compared.runs.push_back({here_gap, there_gap, common});
+  compared.common = common;
+  return compared;
+}
+
+// A prompt of 810 tokens that differs at one of them and reused all before it.
+struct Differing {
+  explicit Differing(std::uint32_t at, const Comparison& comparison, BreakText text = {"Name: ", "Ann", "Bob", ".\n"}) {
+    facts = {.prompt_tokens = 810,
+             .cached_tokens = at,
+             .known_tokens = at,
+             .beginning_tokens = 5,
+             .at = Position{at},
+             .comparison = comparison,
+             .parts = &parts,
+             .text = std::move(text),
+             .thoughts = {"<think>", "</think>"}};
+  }
+  CacheBreak find() const { return find_break(facts); }
+  BreakKind kind() const { return find().kind; }
+
+  PromptParts parts = conversation();
+  BreakFacts facts;
+};
+
+TEST(CacheBreak, VolatileTextStandsBeforeTextThatStayed) {
+  const CacheBreak found = Differing(20, changed(1, 1, 789), {"Today is May ", "4", "5", ".\n"}).find();
+  EXPECT_EQ(found.kind, kVolatileText);
+  EXPECT_EQ(found.what, VolatileText::kDate);
+  EXPECT_EQ(found.lost_tokens, 789U);
+  EXPECT_EQ(place_name(found), "system");
+  EXPECT_EQ(Differing(20, changed(3, 3, 780)).kind(), kVolatileText) << "a line that is not known to change";
+  EXPECT_EQ(Differing(620, changed(3, 3, 180)).kind(), kVolatileText) << "in a tool's result";
+  EXPECT_EQ(Differing(20, changed(1, 1, 0)).kind(), kNewContent) << "nothing after it stayed";
+}
+
+TEST(CacheBreak, MessagesThatChanged) {
+  EXPECT_EQ(Differing(20, changed(0, 3, 780)).kind(), kMessageChanged) << "text left out";
+  EXPECT_EQ(Differing(20, changed(300, 200, 490)).kind(), kMessageChanged) << "a long change";
+  EXPECT_EQ(Differing(400, changed(100, 0, 300)).kind(), kMessageChanged) << "a message put in";
+  EXPECT_EQ(Differing(600, changed(0, 100, 200)).kind(), kMessageChanged) << "a message left out";
+}
+
+TEST(CacheBreak, AnotherTaskIsNew) {
+  const CacheBreak found = Differing(312, changed(95, 40, 300)).find();
+  EXPECT_EQ(found.kind, kNewContent) << "it ends with the message";
+  EXPECT_EQ(found.lost_tokens, 300U);
+  EXPECT_NE(advice(found), "");
+  EXPECT_EQ(Differing(312, changed(5, 6, 480)).kind(), kVolatileText) << "the message goes on the same";
+  EXPECT_EQ(Differing(712, changed(98, 300, 0)).kind(), kNewContent);
+}
+
+TEST(CacheBreak, Tools) {
+  Comparison moved = changed(90, 90, 500);
+  moved.moved = true;
+  const CacheBreak found = Differing(115, moved).find();
+  EXPECT_EQ(found.kind, kToolsReordered);
+  EXPECT_EQ(place_name(found), "tool 1");
+  EXPECT_EQ(Differing(210, changed(20, 30, 500)).kind(), kToolsChanged);
+  EXPECT_EQ(place_name(Differing(202, changed(90, 0, 500)).find()), "tool 2") << "the sign between two tools";
+  EXPECT_EQ(Differing(202, changed(90, 0, 500)).kind(), kToolsChanged);
+  EXPECT_EQ(Differing(210, changed(1, 1, 590), {"Today is May ", "4", "5", ".\n"}).kind(), kVolatileText);
+}
+
+TEST(CacheBreak, CallsInOtherWords) {
+  const BreakText spaced{"{\"path\"", ": \"a\", \"n\": 1", ":\"a\",\"n\":1", "}"};
+  EXPECT_EQ(Differing(520, changed(9, 7, 200), spaced).kind(), kCallReserialised);
+  EXPECT_EQ(place_name(Differing(520, changed(9, 7, 200), spaced).find()), "calls of message 3");
+  const BreakText with_default{"{", "\"replace_all\":false,\"path\":\"a\"", "\"path\":\"a\"", "}"};
+  EXPECT_EQ(Differing(520, changed(9, 4, 200), with_default).kind(), kCallReserialised);
+  const BreakText other{"{\"path\"", ": \"a\"", ": \"b\"", "}"};
+  EXPECT_EQ(Differing(520, changed(9, 9, 200), other).kind(), kVolatileText) << "it says something else";
+  EXPECT_EQ(Differing(520, changed(9, 9, 0), other).kind(), kNewContent) << "another call";
+}
+
+TEST(CacheBreak, ThoughtsThatDoNotComeBack) {
+  const BreakText dropped{"<|im_start|>assistant\n", "", "<think>\nhm\n</think>\n\n", "The answer"};
+  Differing client(410, changed(0, 9, 380), dropped);
+  EXPECT_EQ(client.kind(), kThinkingDropped);
+  client.parts.has_thoughts = {2};
+  EXPECT_EQ(client.kind(), kTemplateRewrote) << "the client sent it, the template left it out";
+  Differing last(410, changed(0, 9, 0), dropped);
+  EXPECT_EQ(last.kind(), kThinkingDropped) << "also where little follows";
+  const BreakText opened{"<|im_start|>assistant\n<think>\n", "\n</think>\n\n", "hm\n</think>\n\n", "The answer"};
+  EXPECT_EQ(Differing(410, changed(2, 3, 380), opened).kind(), kThinkingDropped) << "the template opened it";
+  const BreakText both{"<|im_start|>assistant\n", "<think>\na\n</think>", "<think>\nb\n</think>", "The answer"};
+  EXPECT_NE(Differing(410, changed(9, 9, 380), both).kind(), kThinkingDropped);
+}
+
+TEST(CacheBreak, TheTemplatesOwnWords) {
+  const BreakText blank{"</tool_response>", "\n", "", "<|im_end|>"};
+  const CacheBreak found = Differing(602, changed(1, 0, 200), blank).find();
+  EXPECT_EQ(found.kind, kTemplateRewrote);
+  EXPECT_EQ(place_name(found), "the template's own words");
+  EXPECT_EQ(Differing(2, changed(1, 1, 800), {"Today Date: ", "04 May 2026", "05 May 2026", "\n"}).kind(),
+            kVolatileText);
+}
+
+TEST(CacheBreak, PromptsWithoutMessages) {
+  Differing plain(20, changed(1, 1, 700));
+  plain.facts.parts = nullptr;
+  EXPECT_EQ(plain.kind(), kVolatileText);
+  EXPECT_EQ(place_name(plain.find()), "the prompt");
+  plain.facts.comparison = changed(300, 20, 400);
+  EXPECT_EQ(plain.kind(), kMessageChanged);
+  plain.facts.comparison = changed(300, 20, 0);
+  EXPECT_EQ(plain.kind(), kNewContent);
+}
+
+TEST(CacheBreak, LossesComeBeforeDifferences) {
+  Differing lost(20, changed(1, 1, 700));
+  lost.facts.lost = LostState{LossCause::kDiskBudget, 42, 512};
+  const CacheBreak found = lost.find();
+  EXPECT_EQ(found.kind, kEvicted);
+  EXPECT_EQ(found.lost_tokens, 512U);
+  EXPECT_EQ(found.lost->when_ns, 42);
+  lost.facts.lost->cause = LossCause::kDamaged;
+  EXPECT_EQ(lost.kind(), kDamaged);
+  lost.facts.lost->tokens = 3;
+  EXPECT_EQ(lost.kind(), kVolatileText) << "next to nothing was lost";
+}
+
+TEST(CacheBreak, PointsThatAreMissing) {
+  BreakFacts facts{.prompt_tokens = 810, .cached_tokens = 100, .known_tokens = 700, .beginning_tokens = 5};
+  EXPECT_EQ(find_break(facts).kind, kNoPoint);
+  EXPECT_EQ(find_break(facts).lost_tokens, 600U);
+  facts.lost = LostState{LossCause::kRamBudget, 1, 0};
+  EXPECT_EQ(find_break(facts).kind, kEvicted) << "a deeper point was there once";
+  Differing parted(20, changed(1, 1, 700));
+  parted.facts.cached_tokens = 0;
+  EXPECT_EQ(parted.kind(), kVolatileText);
+  EXPECT_EQ(parted.find().lost_tokens, 720U) << "and the tokens back to the point";
+  Differing fresh(712, changed(98, 300, 0));
+  fresh.facts.cached_tokens = 300;
+  EXPECT_EQ(fresh.kind(), kNoPoint);
+}
+
+TEST(CacheBreak, NothingIsKnown) {
+  BreakFacts facts{.prompt_tokens = 810, .cached_tokens = 0, .known_tokens = 3, .beginning_tokens = 5};
+  EXPECT_EQ(find_break(facts).kind, kNothingKnown);
+  EXPECT_EQ(find_break(facts).lost_tokens, 0U);
+  facts.other_settings = true;
+  EXPECT_EQ(find_break(facts).kind, kOtherSettings);
+  facts.other_salt = true;
+  EXPECT_EQ(find_break(facts).kind, kOtherSalt);
+  EXPECT_EQ(find_break(facts).lost_tokens, 810U);
+  facts.known_tokens = 400;
+  facts.cached_tokens = 400;
+  EXPECT_EQ(find_break(facts).kind, kNewContent) << "much is known under this salt";
+}
+
+// Every hindrance with every amount of what is known: the naive twin is the table of docs/explain.md.
+TEST(CacheBreak, HindrancesExhaustively) {
+  for (int h = 0; h <= static_cast<int>(Hindrance::kNoRoom); ++h) {
+    for (std::size_t known = 0; known <= 100; known += 10) {
+      for (std::size_t cached = 0; cached <= known; cached += 10) {
+        const auto hindrance = static_cast<Hindrance>(h);
+        const CacheBreak found = find_break({.prompt_tokens = 100,
+                                             .cached_tokens = cached,
+                                             .known_tokens = known,
+                                             .beginning_tokens = 5,
+                                             .hindrance = hindrance});
+        BreakKind expected = kNone;
+        if (hindrance == Hindrance::kCacheOff) {
+          expected = kCacheOff;
+        } else if (hindrance == Hindrance::kPromptScored) {
+          expected = kPromptScored;
+        } else if (hindrance == Hindrance::kNotCacheable) {
+          expected = kNotCacheable;
+        } else if (cached < 99 && known > cached && hindrance != Hindrance::kNone) {
+          expected = hindrance == Hindrance::kDamaged       ? kDamaged
+                     : hindrance == Hindrance::kLoadFailed  ? kLoadFailed
+                     : hindrance == Hindrance::kLoadTooSlow ? kLoadTooSlow
+                                                            : kNoRoom;
+        } else if (cached < 99 && known <= 5) {
+          expected = kNothingKnown;
+        } else if (cached < 99 && known > cached + 16) {
+          expected = kNoPoint;
+        } else if (cached < 99 && known < 100) {
+          expected = kNewContent;
+        }
+        ASSERT_EQ(to_string(found.kind), to_string(expected)) << h << " " << known << " " << cached;
+        ASSERT_LE(found.lost_tokens, 100 - cached);
+      }
+    }
+  }
+}
+
+// Wherever and however a prompt differs: the place is named, the loss is what both sides share after it, and only texts
+// that stayed are a loss.
+TEST(CacheBreak, DifferencesExhaustively) {
+  for (std::uint32_t at = 6; at < 809; ++at) {
+    for (const std::uint32_t here_gap : {0U, 1U, 50U, 200U}) {
+      for (const std::uint32_t there_gap : {0U, 1U, 50U, 200U}) {
+        for (const std::uint32_t common : {0U, 31U, 32U, 300U}) {
+          const Differing differing(at, changed(here_gap, there_gap, common));
+          const CacheBreak found = differing.find();
+          ASSERT_EQ(found.lost_tokens, common);
+          ASSERT_EQ(found.at, Position{at});
+          ASSERT_TRUE(found.differs && found.has_place);
+          ASSERT_FALSE(place_name(found).empty());
+          if (common < 32) {
+            ASSERT_TRUE(found.kind == kNewContent || found.kind == kToolsChanged || found.kind == kCallReserialised)
+                << to_string(found.kind);
+          } else if (found.kind != kNewContent) {
+            ASSERT_NE(advice(found), "");
+          }
+          ASSERT_TRUE(found.kind != kToolsChanged || found.place.field == PromptField::kTool);
+          ASSERT_TRUE(found.kind != kTemplateRewrote || found.place.field == PromptField::kTemplate);
+        }
+      }
+    }
+  }
+}
+
+TEST(CacheBreak, EachKindHasANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < kBreakKinds; ++i) names.insert(to_string(static_cast<BreakKind>(i)));
+  EXPECT_EQ(names.size(), kBreakKinds);
+  EXPECT_EQ(names.count(""), 0U);
+}
+
+}  // namespace
+}  // namespace kvkeep::explain

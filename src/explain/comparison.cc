@@ -1,0 +1,137 @@
+#include "explain/comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace kvkeep::explain {
+namespace {
+
+// The nearest common run is looked for among so many tokens of each side, all of them; a farther one among samples.
+constexpr std::size_t kNear = 24;
+// One of so many stretches of kLeastRun tokens is a sample, on both sides the same ones.
+constexpr unsigned kSampleBits = 3;
+
+struct Pair {
+  std::size_t here;
+  std::size_t there;
+};
+
+bool same_run(TokenSpan here, TokenSpan there, Pair at) {
+  if (at.here + kLeastRun > here.size() || at.there + kLeastRun > there.size()) return false;
+  return std::equal(here.begin() + static_cast<std::ptrdiff_t>(at.here),
+                    here.begin() + static_cast<std::ptrdiff_t>(at.here + kLeastRun),
+                    there.begin() + static_cast<std::ptrdiff_t>(at.there));
+}
+
+// Calls visit(at, hash) for each sample of the run from `from` on, until it returns true.
+template <typename Visit>
+void for_samples(TokenSpan run, std::size_t from, Visit visit) {
+  constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15;
+  constexpr std::uint64_t kTop = [] {
+    std::uint64_t power = 1;
+    for (std::size_t i = 1; i < kLeastRun; ++i) power *= kBase;
+    return power;
+  }();
+  std::uint64_t hash = 0;
+  const std::size_t end = std::min(run.size(), kCompared);
+  for (std::size_t i = from; i < end; ++i) {
+    const std::size_t count = i - from;
+    if (count >= kLeastRun) hash -= kTop * (static_cast<std::uint64_t>(run[i - kLeastRun]) + 1);
+    hash = hash * kBase + (static_cast<std::uint64_t>(run[i]) + 1);
+    if (count + 1 < kLeastRun) continue;
+    const std::uint64_t mixed = (hash ^ (hash >> 32)) * kBase;
+    if (mixed >> (64 - kSampleBits) == 0 && visit(i + 1 - kLeastRun, mixed)) return;
+  }
+}
+
+// The places of samples in the known run.
+class Samples {
+ public:
+  explicit Samples(TokenSpan run) : slots_(kSlots, 0) {
+    for_samples(run, 0, [&](std::size_t at, std::uint64_t hash) {
+      std::uint32_t& slot = slots_[hash & (kSlots - 1)];
+      if (slot == 0) slot = static_cast<std::uint32_t>(at) + 1;  // the first of equal ones; others give way
+      return false;
+    });
+  }
+  std::optional<std::size_t> find(std::uint64_t hash) const {
+    const std::uint32_t slot = slots_[hash & (kSlots - 1)];
+    return slot == 0 ? std::nullopt : std::optional<std::size_t>(slot - 1);
+  }
+
+ private:
+  static constexpr std::size_t kSlots = (kCompared >> kSampleBits) * 4;
+  std::vector<std::uint32_t> slots_;
+};
+
+class Comparer {
+ public:
+  Comparer(TokenSpan here, TokenSpan there) : here_(here), there_(there) {}
+
+  Comparison run() {
+    Pair at{0, 0};
+    while (found_.runs.size() < kMostRuns && at.here < std::min(here_.size(), kCompared)) {
+      auto next = near(at);
+      if (!next) next = far(at);
+      if (!next) break;
+      add(at, *next);
+      const CommonRun& run = found_.runs.back();
+      at = {run.here + run.size, run.there + run.size};
+    }
+    const bool any = !found_.runs.empty();
+    found_.here_gap = any ? found_.runs.front().here : here_.size();
+    found_.there_gap = any ? found_.runs.front().there : there_.size();
+    return std::move(found_);
+  }
+
+ private:
+  // The pair with the fewest tokens left out on both sides together.
+  std::optional<Pair> near(Pair from) const {
+    for (std::size_t skipped = 1; skipped < 2 * kNear; ++skipped) {
+      const std::size_t first = skipped < kNear ? 0 : skipped - kNear + 1;
+      for (std::size_t i = first; i <= std::min(skipped, kNear - 1); ++i) {
+        const Pair at{from.here + i, from.there + (skipped - i)};
+        if (same_run(here_, there_, at)) return at;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Pair> far(Pair from) {
+    if (!samples_) samples_.emplace(there_);
+    std::optional<Pair> found;
+    for_samples(here_, from.here, [&](std::size_t at, std::uint64_t hash) {
+      const auto there = samples_->find(hash);
+      if (!there || !same_run(here_, there_, {at, *there})) return false;
+      found = Pair{at, *there};
+      return true;
+    });
+    return found;
+  }
+
+  void add(Pair from, Pair at) {
+    while (at.here > from.here && at.there > 0 && here_[at.here - 1] == there_[at.there - 1]) {
+      --at.here;
+      --at.there;
+    }
+    const std::size_t size = common_prefix(here_.subspan(at.here), there_.subspan(at.there));
+    found_.moved |= at.there < reached_;
+    reached_ = std::max(reached_, at.there + size);
+    found_.common += size;
+    found_.runs.push_back(
+        {static_cast<std::uint32_t>(at.here), static_cast<std::uint32_t>(at.there), static_cast<std::uint32_t>(size)});
+  }
+
+  const TokenSpan here_;
+  const TokenSpan there_;
+  std::optional<Samples> samples_;
+  std::size_t reached_ = 0;  // the end of the farthest run in `there`
+  Comparison found_;
+};
+
+}  // namespace
+
+Comparison compare(TokenSpan here, TokenSpan there) { return Comparer(here, there).run(); }
+
+}  // namespace kvkeep::explain

@@ -1,0 +1,42 @@
+#pragma once
+
+// What two token runs share after their first difference.
+//
+// Rows after a difference cannot be reused, however much of the text is the same: this counts how much is, and finds
+// where. Only the first kCompared tokens of each side are searched; a common run goes on beyond them. Cost: some
+// nanoseconds for each searched token, and less for those in common runs.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/types.h"
+
+namespace kvkeep::explain {
+
+inline constexpr std::size_t kCompared = 1 << 15;
+// Shorter runs are chance.
+inline constexpr std::size_t kLeastRun = 8;
+inline constexpr std::size_t kMostRuns = 64;
+
+// Tokens that both sides have, by their offsets there.
+struct CommonRun {
+  std::uint32_t here = 0;
+  std::uint32_t there = 0;
+  std::uint32_t size = 0;
+  bool operator==(const CommonRun&) const = default;
+};
+
+struct Comparison {
+  std::vector<CommonRun> runs = {};  // ascending in `here`, apart; at least kLeastRun long
+  std::size_t common = 0;            // tokens in the runs
+  bool moved = false;                // the runs come in another order in `there`
+  // Tokens of each side before the first run, or all of them if there is no run.
+  std::size_t here_gap = 0;
+  std::size_t there_gap = 0;
+};
+
+// Both sides begin at a difference.
+Comparison compare(TokenSpan here, TokenSpan there);
+
+}  // namespace kvkeep::explain

@@ -1,0 +1,154 @@
+#include "explain/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "base/test_seed.h"
+
+namespace kvkeep::explain {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+Tokens fresh_tokens(std::size_t count, TokenId from) {
+  Tokens tokens(count);
+  for (std::size_t i = 0; i < count; ++i) tokens[i] = from + static_cast<TokenId>(i);
+  return tokens;
+}
+
+Tokens joined(std::initializer_list<Tokens> parts) {
+  Tokens all;
+  for (const Tokens& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+// True of every comparison: the runs are there, apart, ascending and as long as they can be.
+void expect_true_runs(const Tokens& here, const Tokens& there, const Comparison& found) {
+  std::size_t end = 0;
+  std::size_t sum = 0;
+  for (const CommonRun& run : found.runs) {
+    ASSERT_GE(run.here, end);
+    ASSERT_GE(run.size, kLeastRun);
+    ASSERT_LE(run.here + run.size, here.size());
+    ASSERT_LE(run.there + run.size, there.size());
+    for (std::size_t i = 0; i < run.size; ++i) ASSERT_EQ(here[run.here + i], there[run.there + i]);
+    const std::size_t after = run.here + run.size;
+    const std::size_t known_after = run.there + run.size;
+    ASSERT_TRUE(after == here.size() || known_after == there.size() || here[after] != there[known_after]);
+    end = after;
+    sum += run.size;
+  }
+  EXPECT_EQ(found.common, sum);
+  EXPECT_LE(found.runs.size(), kMostRuns);
+}
+
+// The naive twin: the longest common subsequence made of stretches of kLeastRun tokens is no shorter than what was
+// found in order.
+std::size_t most_common(const Tokens& here, const Tokens& there) {
+  std::vector<std::vector<std::size_t>> best(here.size() + 1, std::vector<std::size_t>(there.size() + 1, 0));
+  for (std::size_t i = here.size(); i-- > 0;) {
+    for (std::size_t j = there.size(); j-- > 0;) {
+      best[i][j] = std::max(best[i + 1][j], best[i][j + 1]);
+      std::size_t size = 0;
+      while (i + size < here.size() && j + size < there.size() && here[i + size] == there[j + size]) ++size;
+      for (std::size_t k = kLeastRun; k <= size; ++k) best[i][j] = std::max(best[i][j], k + best[i + k][j + k]);
+    }
+  }
+  return best[0][0];
+}
+
+TEST(Comparison, OneChangedTokenLosesTheRest) {
+  const Tokens rest = fresh_tokens(100'000, 10);
+  const Comparison found = compare(joined({{1}, rest}), joined({{2}, rest}));
+  EXPECT_EQ(found.runs, (std::vector<CommonRun>{{1, 1, 100'000}}));
+  EXPECT_EQ(found.common, 100'000U);
+  EXPECT_EQ(found.here_gap, 1U);
+  EXPECT_EQ(found.there_gap, 1U);
+  EXPECT_FALSE(found.moved);
+}
+
+TEST(Comparison, TextPutInOrLeftOut) {
+  const Tokens rest = fresh_tokens(500, 1000);
+  const Tokens more = fresh_tokens(300, 5000);
+  const Comparison put_in = compare(joined({more, rest}), rest);
+  EXPECT_EQ(put_in.here_gap, 300U);
+  EXPECT_EQ(put_in.there_gap, 0U);
+  EXPECT_EQ(put_in.common, 500U);
+  const Comparison left_out = compare(rest, joined({more, rest}));
+  EXPECT_EQ(left_out.here_gap, 0U);
+  EXPECT_EQ(left_out.there_gap, 300U);
+  EXPECT_EQ(left_out.common, 500U);
+}
+
+TEST(Comparison, OtherOrderIsMoved) {
+  const Tokens a = fresh_tokens(400, 1000);
+  const Tokens b = fresh_tokens(700, 5000);
+  const Tokens end = fresh_tokens(50, 9000);
+  const Comparison found = compare(joined({a, b, end}), joined({b, a, end}));
+  EXPECT_TRUE(found.moved);
+  EXPECT_GE(found.common, 1100U);
+  EXPECT_FALSE(compare(joined({{1}, a, b}), joined({{2}, a, b})).moved);
+}
+
+TEST(Comparison, NothingInCommon) {
+  const Comparison found = compare(fresh_tokens(3000, 1), fresh_tokens(2000, 100'000));
+  EXPECT_TRUE(found.runs.empty());
+  EXPECT_EQ(found.common, 0U);
+  EXPECT_EQ(found.here_gap, 3000U);
+  EXPECT_EQ(found.there_gap, 2000U);
+  EXPECT_EQ(compare({}, {}).common, 0U);
+}
+
+// Every pair of short runs over two letters: no run is wrong, none is longer than the twin's.
+TEST(Comparison, AgreesWithTheTwinOnSmallRuns) {
+  for (std::size_t length = 0; length <= 6; ++length) {
+    for (std::uint32_t bits = 0; bits < (1U << (2 * length)); ++bits) {
+      Tokens here{7};
+      Tokens there{8};
+      for (std::size_t i = 0; i < length; ++i) {
+        here.insert(here.end(), 4, (bits >> (2 * i)) & 1U ? 1 : 2);
+        there.insert(there.end(), 4, (bits >> (2 * i + 1)) & 1U ? 1 : 2);
+      }
+      const Comparison found = compare(here, there);
+      expect_true_runs(here, there, found);
+      if (!found.moved) {
+        ASSERT_LE(found.common, most_common(here, there));
+      }
+    }
+  }
+}
+
+// Long runs that are cut up: almost everything that stayed is found.
+TEST(Comparison, FindsWhatStayed) {
+  std::mt19937 random(test_seed());
+  for (int round = 0; round < 60; ++round) {
+    const auto number = [&](std::size_t below) {
+      return std::uniform_int_distribution<std::size_t>(0, below - 1)(random);
+    };
+    Tokens here{1};
+    Tokens there{2};
+    std::size_t stayed = 0;
+    TokenId next = 10;
+    for (int part = 0; part < 12; ++part) {
+      const Tokens same = fresh_tokens(100 + number(900), next);
+      next += 2000;
+      const Tokens mine = fresh_tokens(1 + number(200), next);
+      next += 2000;
+      const Tokens known = fresh_tokens(1 + number(200), next);
+      next += 2000;
+      here = joined({here, same, mine});
+      there = joined({there, same, known});
+      stayed += same.size();
+    }
+    const Comparison found = compare(here, there);
+    expect_true_runs(here, there, found);
+    EXPECT_EQ(found.common, stayed);
+    EXPECT_FALSE(found.moved);
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::explain

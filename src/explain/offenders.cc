@@ -1,0 +1,121 @@
+#include "explain/offenders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "text/terminal.h"
+
+namespace kvkeep::explain {
+namespace {
+
+// Lines of one place that begin alike are one offender, whatever follows.
+std::string cut(std::string_view text) {
+  text = text.substr(0, Offenders::kMostTextBytes);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+std::string time_text(double ms) {
+  if (ms >= 120e3) return fmt::format("{:.1f} min", ms / 60e3);
+  return ms >= 1e3 ? fmt::format("{:.1f} s", ms / 1e3) : fmt::format("{:.0f} ms", ms);
+}
+
+// Numbers of messages grow with a conversation: only the first ones name a place of their own.
+std::string place_of_offence(CacheBreak found) {
+  constexpr std::uint32_t kEarly = 2;
+  const bool is_message = found.place.role != PromptRole::kNone;
+  if (!found.has_place || !is_message || found.place.index < kEarly) return place_name(found);
+  switch (found.place.field) {
+    case PromptField::kThinking: return "thinking of later messages";
+    case PromptField::kCalls: return "calls of later messages";
+    default: break;
+  }
+  switch (found.place.role) {
+    case PromptRole::kAssistant: return "later messages of the assistant";
+    case PromptRole::kTool: return "later tool results";
+    case PromptRole::kSystem: return "later system messages";
+    default: return "later messages of the user";
+  }
+}
+
+}  // namespace
+
+void Offenders::count(const std::string& client) { merge_client(client, 1); }
+
+void Offenders::add(const std::string& client, const CacheBreak& found, const std::string& line, double lost_ms,
+                    std::int64_t now_ns) {
+  if (found.lost_tokens < kLeastOffence) return;
+  const bool is_volatile = found.kind == BreakKind::kVolatileText;
+  merge({.client = client,
+         .place = place_of_offence(found),
+         .kind = std::string(to_string(found.kind)),
+         .what = is_volatile ? std::string(to_string(found.what)) : std::string(),
+         .line = is_volatile ? line : std::string(),
+         .times = 1,
+         .lost_tokens = found.lost_tokens,
+         .lost_ms = lost_ms,
+         .last_ns = now_ns});
+}
+
+void Offenders::merge(const Offender& offender) {
+  const Key key{cut(offender.client), offender.place, offender.kind, offender.what, cut(offender.line)};
+  const auto [entry, is_new] = offenders_.try_emplace(key);
+  Offender& sum = entry->second;
+  if (is_new) sum = {std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key), std::get<4>(key)};
+  sum.times += offender.times;
+  sum.lost_tokens += offender.lost_tokens;
+  sum.lost_ms += offender.lost_ms;
+  sum.last_ns = std::max(sum.last_ns, offender.last_ns);
+  if (offenders_.size() <= kMostOffenders) return;
+  const auto least = std::ranges::min_element(offenders_, [](const auto& a, const auto& b) {
+    return std::pair(a.second.lost_tokens, a.second.last_ns) < std::pair(b.second.lost_tokens, b.second.last_ns);
+  });
+  offenders_.erase(least);
+}
+
+void Offenders::merge_client(const std::string& client, std::uint64_t requests) {
+  const std::string name = cut(client);
+  if (clients_.size() >= kMostClients && !clients_.contains(name)) return;
+  clients_[name] += requests;
+}
+
+std::vector<Offender> Offenders::worst() const {
+  std::vector<Offender> all;
+  for (const auto& [key, offender] : offenders_) all.push_back(offender);
+  std::ranges::sort(all, [](const Offender& a, const Offender& b) {
+    if (a.lost_tokens != b.lost_tokens) return a.lost_tokens > b.lost_tokens;
+    return std::tie(a.client, a.place, a.kind, a.what, a.line) < std::tie(b.client, b.place, b.kind, b.what, b.line);
+  });
+  return all;
+}
+
+std::uint64_t Offenders::requests_of(const std::string& client) const {
+  const auto found = clients_.find(cut(client));
+  return found == clients_.end() ? 0 : found->second;
+}
+
+std::string offence_text(const Offender& offender, std::uint64_t requests) {
+  std::string line = offender.client.empty() ? "clients without a name: " : fmt::format("{}: ", offender.client);
+  line += requests >= offender.times ? fmt::format("{} of {} requests: ", offender.times, requests)
+                                     : fmt::format("{} requests: ", offender.times);
+  line +=
+      fmt::format("{}{} in {}", offender.kind, offender.what.empty() ? "" : " (" + offender.what + ")", offender.place);
+  if (!offender.line.empty()) line += fmt::format(", after \"{}\"", offender.line);
+  return line + fmt::format(": {} tokens ({}) prefilled again", text::grouped(offender.lost_tokens),
+                            time_text(offender.lost_ms));
+}
+
+std::string_view offence_advice(const Offender& offender) {
+  for (std::size_t i = 0; i < kBreakKinds; ++i) {
+    const auto kind = static_cast<BreakKind>(i);
+    if (to_string(kind) != offender.kind) continue;
+    CacheBreak found{.kind = kind, .lost_tokens = offender.lost_tokens};
+    if (offender.what == to_string(VolatileText::kBillingLine)) found.what = VolatileText::kBillingLine;
+    return advice(found);
+  }
+  return "";
+}
+
+}  // namespace kvkeep::explain

@@ -1,0 +1,94 @@
+#include "explain/offenders.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace kvkeep::explain {
+namespace {
+
+CacheBreak a_date(std::size_t lost) {
+  return {.kind = BreakKind::kVolatileText,
+          .at = Position{8},
+          .has_place = true,
+          .place = {PromptField::kContent, PromptRole::kSystem, 0},
+          .what = VolatileText::kDate,
+          .lost_tokens = lost,
+          .differs = true};
+}
+
+TEST(Offenders, AddUpByClientAndPlace) {
+  Offenders offenders;
+  for (int i = 0; i < 50; ++i) {
+    offenders.count("opencode");
+    if (i % 5 != 0) offenders.add("opencode", a_date(1'000), "Today is ", 250, i);
+  }
+  offenders.count("codex");
+  offenders.add("codex", a_date(500), "Today is ", 100, 7);
+  const auto worst = offenders.worst();
+  ASSERT_EQ(worst.size(), 2U);
+  EXPECT_EQ(worst[0].client, "opencode");
+  EXPECT_EQ(worst[0].times, 40U);
+  EXPECT_EQ(worst[0].lost_tokens, 40'000U);
+  EXPECT_EQ(worst[0].last_ns, 49);
+  EXPECT_EQ(offenders.requests_of("opencode"), 50U);
+  EXPECT_EQ(offence_text(worst[0], 50),
+            "opencode: 40 of 50 requests: volatile-text (date) in system, after \"Today is\": 40,000 tokens (10.0 s) "
+            "prefilled again");
+  EXPECT_NE(offence_advice(worst[0]), "");
+}
+
+TEST(Offenders, IgnoreWhatCostsNothing) {
+  Offenders offenders;
+  offenders.add("a", a_date(kLeastOffence - 1), "x", 1, 1);
+  EXPECT_TRUE(offenders.worst().empty());
+  offenders.add("a", a_date(kLeastOffence), "x", 1, 1);
+  EXPECT_EQ(offenders.worst().size(), 1U);
+}
+
+TEST(Offenders, KeepTheWorstOfTooMany) {
+  Offenders offenders;
+  for (std::size_t i = 0; i < Offenders::kMostOffenders + 50; ++i) {
+    offenders.add("a", a_date(100 + i), "line " + std::to_string(i), 1, 1);
+    offenders.count("client " + std::to_string(i));
+  }
+  const auto worst = offenders.worst();
+  EXPECT_EQ(worst.size(), Offenders::kMostOffenders);
+  EXPECT_EQ(worst.front().lost_tokens, 100 + Offenders::kMostOffenders + 49);
+  EXPECT_EQ(worst.back().lost_tokens, 150U);
+  EXPECT_EQ(offenders.clients().size(), Offenders::kMostClients);
+}
+
+// Counts of an earlier process and of this one add up to those of one process that counted all.
+TEST(Offenders, MergeIsTheSameAsCounting) {
+  Offenders whole;
+  Offenders first;
+  Offenders second;
+  for (int i = 0; i < 20; ++i) {
+    Offenders& half = i < 12 ? first : second;
+    for (Offenders* one : {&whole, &half}) {
+      one->count("a");
+      one->add("a", a_date(64), i % 2 == 0 ? "even" : "odd", 2, i);
+    }
+  }
+  for (const Offender& offender : first.worst()) second.merge(offender);
+  for (const auto& [client, requests] : first.clients()) second.merge_client(client, requests);
+  EXPECT_EQ(second.worst(), whole.worst());
+  EXPECT_EQ(second.clients(), whole.clients());
+}
+
+TEST(Offenders, LaterMessagesAreOnePlace) {
+  Offenders offenders;
+  for (std::uint32_t i = 2; i < 12; ++i) {
+    CacheBreak found = a_date(100);
+    found.kind = BreakKind::kCallReserialised;
+    found.place = {PromptField::kCalls, PromptRole::kAssistant, i};
+    offenders.add("a", found, "", 1, 1);
+  }
+  ASSERT_EQ(offenders.worst().size(), 1U);
+  EXPECT_EQ(offenders.worst()[0].place, "calls of later messages");
+  EXPECT_EQ(offenders.worst()[0].times, 10U);
+}
+
+}  // namespace
+}  // namespace kvkeep::explain

@@ -1,0 +1,105 @@
+#pragma once
+
+// Finds out why a request reuses no more than it does: collects the facts, and explain/cache_break.h decides.
+//
+// Engine thread only. Cost: 0.5 ms at most after 100,000 tokens (server/run/break_bench.cc), most of it comparing the
+// two prompts after their first difference.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "explain/cache_break.h"
+#include "server/run/found_break.h"
+#include "server/run/trace.h"
+
+namespace kvkeep::cache {
+class Cache;
+}
+
+namespace kvkeep::server {
+
+// Remembers what each client sent and received lately, so that a difference shows a client only text of its own:
+// prompts with their replies, by the client's number (Asker::owner), the newest only.
+class OwnPrompts {
+ public:
+  static constexpr std::size_t kMostTokens = 4U << 20;
+  static constexpr std::size_t kMostPrompts = 256;
+
+  explicit OwnPrompts(std::size_t most_tokens = kMostTokens) : most_tokens_(most_tokens) {}
+
+  // A prompt that goes on from a remembered one takes its place.
+  void remember(std::uint64_t owner, TokenSpan tokens);
+  // Returns true if the owner is known to have sent or received this run of tokens after these.
+  bool has(std::uint64_t owner, TokenSpan before, TokenSpan run) const;
+  std::size_t tokens() const { return tokens_; }
+
+ private:
+  struct Prompt {
+    std::uint64_t owner;
+    std::vector<TokenId> tokens;
+  };
+
+  const std::size_t most_tokens_;
+  std::size_t tokens_ = 0;
+  std::deque<Prompt> prompts_;  // the oldest first
+};
+
+// Returns the bytes of a run of tokens, markers included.
+using TextOfTokens = std::function<std::string(TokenSpan)>;
+
+struct ExplainOptions {
+  TextOfTokens text = {};
+  explain::ThoughtTags thoughts = {};
+  // Beginnings of prompts that the directory has for other models or other flags.
+  std::vector<std::vector<TokenId>> other_settings = {};
+  bool shows_all = false;       // --explain-text: texts of other clients may be shown
+  ExplainSink* sink = nullptr;  // outlives the scheduler; null: nobody asks later
+};
+
+// A request whose prefill begins.
+struct BeginningRequest {
+  const Job& job;
+  const JobStats& stats;
+  TokenSpan tokens;              // of the effective prompt
+  const Asker* asker;            // with the parts of these tokens; null: unknown
+  const Difference* difference;  // null: none
+  TokenSpan known_rest;          // the known prompt from the difference on
+};
+
+class BreakFinder {
+ public:
+  // With null `options` nothing is explained. Both must outlive this.
+  BreakFinder(const ExplainOptions* options, const cache::Cache& cache) : options_(options), cache_(cache) {}
+
+  bool wanted() const { return options_ != nullptr; }
+  // Null if nothing is explained. Call it once for each request, when its prefill begins.
+  std::shared_ptr<const FoundBreak> find(const BeginningRequest& request);
+  // The request has ended; `tokens` are those of its prompt and its reply.
+  void end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found, TokenSpan tokens,
+           std::int64_t now_ns);
+
+ private:
+  struct Visit {
+    std::uint64_t session;
+    Tenant tenant;
+    std::vector<TokenId> beginning;
+  };
+
+  explain::BreakFacts facts_of(const BeginningRequest& request) const;
+  void add_texts(const BeginningRequest& request, explain::BreakFacts& facts) const;
+  void add_unknown(const BeginningRequest& request, explain::BreakFacts& facts) const;
+  ShownTexts shown_texts(const BeginningRequest& request) const;
+  void note_visit(const BeginningRequest& request);
+
+  const ExplainOptions* const options_;
+  const cache::Cache& cache_;
+  OwnPrompts own_;
+  std::deque<Visit> visits_;  // of sessions that clients name, the oldest first
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,188 @@
+#include "server/run/break_finder.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "server/run/parts_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+using explain::BreakKind;
+using Tokens = std::vector<TokenId>;
+
+// ---- what clients sent ----
+
+TEST(OwnPrompts, KnowRunsOfTheirOwnersOnly) {
+  OwnPrompts own;
+  const Tokens prompt = counting(100);
+  own.remember(1, prompt);
+  const TokenSpan all(prompt);
+  EXPECT_TRUE(own.has(1, all.first(50), all.subspan(50, 10)));
+  EXPECT_FALSE(own.has(2, all.first(50), all.subspan(50, 10))) << "another client";
+  EXPECT_FALSE(own.has(1, all.first(49), all.subspan(50, 10))) << "another place";
+  Tokens other = prompt;
+  other[3] = 7;
+  EXPECT_FALSE(own.has(1, TokenSpan(other).first(50), all.subspan(50, 10))) << "after other text";
+  EXPECT_FALSE(own.has(1, all.first(95), counting(10, 195))) << "beyond its end";
+}
+
+TEST(OwnPrompts, AreBounded) {
+  OwnPrompts own(250);
+  own.remember(1, counting(100));
+  own.remember(1, counting(120));
+  EXPECT_EQ(own.tokens(), 120U) << "a prompt that goes on takes the place of the one before";
+  own.remember(2, counting(100));
+  own.remember(3, counting(100, 900));
+  EXPECT_EQ(own.tokens(), 200U);
+  EXPECT_FALSE(own.has(1, {}, counting(5))) << "the oldest left";
+  own.remember(4, counting(251));
+  EXPECT_EQ(own.tokens(), 200U) << "too long to remember";
+}
+
+// ---- finding breaks ----
+
+class KeptExplanations final : public ExplainSink {
+ public:
+  void on_explained(ExplainedRequest request) override { requests.push_back(std::move(request)); }
+  std::vector<ExplainedRequest> requests;
+};
+
+// Token 7 is " 7".
+std::string numbered_text(TokenSpan tokens) {
+  std::string text;
+  for (const TokenId token : tokens) text += fmt::format(" {}", token);
+  return text;
+}
+
+class BreakFinderTest : public PartsTest {
+ protected:
+  BreakFinderTest() { stats.miss = MissReason::kNewTokens; }
+  BreakFinder make(ExplainOptions chosen = {}) {
+    chosen.text = numbered_text;
+    chosen.sink = &kept;
+    return {&options.emplace_back(std::move(chosen)), cache};
+  }
+  // The prompt of `job` differs from `known` after what they share, which was reused.
+  std::shared_ptr<const FoundBreak> find(BreakFinder& breaks, const Tokens& prompt, const Tokens& known) {
+    const std::size_t at = common_prefix(prompt, known);
+    job.asker = std::make_shared<Asker>(asker);
+    stats.prompt_tokens = prompt.size();
+    stats.cached_tokens = stats.known_tokens = at;
+    const TokenSpan rest = TokenSpan(known).subspan(at);
+    const auto difference = difference_at(Position{} + at, prompt, rest, true);
+    return breaks.find({.job = job,
+                        .stats = stats,
+                        .tokens = prompt,
+                        .asker = nullptr,
+                        .difference = difference ? &*difference : nullptr,
+                        .known_rest = rest});
+  }
+  static Tokens changed(Tokens tokens, std::size_t at) {
+    tokens[at] = 7;
+    return tokens;
+  }
+
+  std::deque<ExplainOptions> options;
+  KeptExplanations kept;
+  Job job;
+  Asker asker;
+  JobStats stats;
+};
+
+TEST_F(BreakFinderTest, WithoutTextNothingIsExplained) {
+  BreakFinder off(nullptr, cache);
+  EXPECT_FALSE(off.wanted());
+  EXPECT_EQ(find(off, counting(100), counting(50)), nullptr);
+  BreakFinder on = make();
+  job.ahead = true;
+  EXPECT_EQ(find(on, counting(100), counting(50)), nullptr) << "a prefill ahead is no request";
+}
+
+TEST_F(BreakFinderTest, ADifferenceHasTextsAndALoss) {
+  BreakFinder breaks = make();
+  const auto found = find(breaks, changed(counting(300), 100), counting(300));
+  EXPECT_EQ(found->found.kind, BreakKind::kVolatileText);
+  EXPECT_EQ(found->found.lost_tokens, 199U);
+  EXPECT_TRUE(found->texts.here.starts_with(" 7 201 "));
+  EXPECT_TRUE(found->texts.there.starts_with(" 200 201 "));
+  EXPECT_TRUE(found->texts.before.ends_with(" 198 199"));
+  EXPECT_FALSE(found->texts.shows_there) << "nobody is known to have sent it";
+}
+
+TEST_F(BreakFinderTest, TheKnownTextIsShownToThoseWhoSentIt) {
+  BreakFinder breaks = make();
+  const Tokens known = counting(300);
+  asker.owner = 5;
+  breaks.end(job, stats, find(breaks, known, {}), known, 1);
+  EXPECT_TRUE(find(breaks, changed(known, 100), known)->texts.shows_there);
+  asker.owner = 6;
+  EXPECT_FALSE(find(breaks, changed(known, 100), known)->texts.shows_there);
+  BreakFinder open = make({.shows_all = true});
+  EXPECT_TRUE(find(open, changed(known, 100), known)->texts.shows_there) << "--explain-text";
+}
+
+TEST_F(BreakFinderTest, LostStateIsNamed) {
+  Sequences sequences = make_sequences();
+  const Tokens prompt = counting(200);
+  run(sequences, prompt);
+  executor.run_all();
+  sequences.clear_idle();  // it holds the state
+  ASSERT_TRUE(cache.forget(prompt).ok());
+  BreakFinder breaks = make();
+  const auto found = find(breaks, prompt, {});
+  EXPECT_EQ(found->found.kind, BreakKind::kEvicted);
+  EXPECT_EQ(found->found.lost->cause, explain::LossCause::kForgotten);
+  EXPECT_GE(found->found.lost_tokens, 128U);
+}
+
+TEST_F(BreakFinderTest, OtherSettingsAreRecognisedByTheBeginning) {
+  BreakFinder breaks = make({.other_settings = {counting(64)}});
+  EXPECT_EQ(find(breaks, counting(200), {})->found.kind, BreakKind::kOtherSettings);
+  EXPECT_EQ(find(breaks, counting(200, 900), {})->found.kind, BreakKind::kNothingKnown);
+  job.tenant.bytes[0] = 1;
+  EXPECT_EQ(find(breaks, counting(200), {})->found.kind, BreakKind::kNothingKnown) << "tenants know of no other state";
+}
+
+TEST_F(BreakFinderTest, AnotherSaltIsNamedToTheSameSessionOnly) {
+  BreakFinder breaks = make();
+  asker.named_session = 9;
+  job.tenant.bytes[0] = 1;
+  find(breaks, counting(200), {});
+  job.tenant.bytes[0] = 2;
+  EXPECT_EQ(find(breaks, counting(200), {})->found.kind, BreakKind::kOtherSalt);
+  EXPECT_EQ(find(breaks, counting(200, 900), {})->found.kind, BreakKind::kNothingKnown) << "another prompt";
+  job.tenant.bytes[0] = 3;
+  asker.named_session = 10;
+  EXPECT_EQ(find(breaks, counting(200), {})->found.kind, BreakKind::kNothingKnown) << "another session";
+  asker.named_session = 0;
+  EXPECT_EQ(find(breaks, counting(200), {})->found.kind, BreakKind::kNothingKnown) << "no session";
+}
+
+TEST_F(BreakFinderTest, RequestsAreHandedOverAtTheirEnd) {
+  BreakFinder breaks = make();
+  job.id = "a";
+  asker.program = "agent";
+  breaks.end(job, stats, nullptr, counting(10), 1);
+  EXPECT_TRUE(kept.requests.empty()) << "it never began";
+  breaks.end(job, stats, find(breaks, counting(100), {}), counting(100), 42);
+  ASSERT_EQ(kept.requests.size(), 1U);
+  EXPECT_EQ(kept.requests[0].id, "a");
+  EXPECT_EQ(kept.requests[0].client, "agent");
+  EXPECT_EQ(kept.requests[0].ended_ns, 42);
+}
+
+TEST(LostMs, IsTheLostTokensPartOfThePrefill) {
+  JobStats stats;
+  stats.prompt_tokens = 1'000;
+  stats.cached_tokens = 200;
+  stats.prompt_ms = 500;
+  stats.load_ms = 100;
+  EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 400}, stats), 200);
+  EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 9'000}, stats), 400) << "at most all of it";
+  stats.cached_tokens = 1'000;
+  EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 400}, stats), 0);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

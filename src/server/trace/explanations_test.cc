@@ -1,0 +1,193 @@
+#include "server/trace/explanations.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::server {
+namespace {
+
+using explain::BreakKind;
+
+const Explanations::Wanted kAll = [](const ExplainedRequest&) { return true; };
+
+ExplainedRequest explained(const std::string& id, std::size_t lost = 640, const Tenant& tenant = kNoTenant) {
+  auto found = std::make_shared<FoundBreak>();
+  found->found = {.kind = BreakKind::kVolatileText,
+                  .at = Position{8},
+                  .has_place = true,
+                  .place = {PromptField::kContent, PromptRole::kSystem, 0},
+                  .what = explain::VolatileText::kDate,
+                  .lost_tokens = lost,
+                  .differs = true};
+  found->texts = {.before = "Today is ", .here = "May 5", .there = "May 4", .shows_there = false};
+  found->line = "Today is ";
+  JobStats stats;
+  stats.prompt_tokens = 1'000;
+  stats.cached_tokens = 8;
+  stats.prompt_ms = 100;
+  return {.id = id,
+          .kind = "chat",
+          .owner = 1,
+          .tenant = tenant,
+          .client = "agent",
+          .ended_ns = 5'000'000'000,
+          .stats = stats,
+          .found = std::move(found)};
+}
+
+struct OnDisk {
+  ExplanationsOptions options(std::size_t every = 64) {
+    return {.most_requests = 4, .path = "/cache/offenders", .may_write = {}, .write_every = every};
+  }
+  sim::SimFileSystem files;
+  sim::SimExecutor executor;
+};
+
+TEST(Explanations, RememberTheLast) {
+  OnDisk disk;
+  Explanations kept({.most_requests = 4}, disk.files, disk.executor);
+  for (int i = 0; i < 6; ++i) kept.on_explained(explained(std::to_string(i)));
+  const auto last = kept.last(3, kAll);
+  ASSERT_EQ(last.size(), 3U);
+  EXPECT_EQ(last[0].id, "5");
+  EXPECT_EQ(last[2].id, "3");
+  EXPECT_EQ(kept.last(100, kAll).size(), 4U);
+  EXPECT_TRUE(kept.find("2", kAll));
+  EXPECT_FALSE(kept.find("1", kAll)) << "it came too long ago";
+  const auto others = [](const ExplainedRequest& request) { return request.owner != 1; };
+  EXPECT_FALSE(kept.find("5", others)) << "it is not for everyone";
+  EXPECT_TRUE(kept.last(4, others).empty());
+}
+
+TEST(Explanations, OffendersOutliveTheProcess) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  for (int run = 0; run < 3; ++run) {
+    Explanations kept(disk.options(), disk.files, disk.executor);
+    kept.on_explained(explained("a"));
+    kept.on_explained(explained("b", 0));
+  }
+  const explain::Offenders read = read_offenders(disk.files, "/cache/offenders");
+  ASSERT_EQ(read.worst().size(), 1U);
+  EXPECT_EQ(read.worst()[0].times, 3U);
+  EXPECT_EQ(read.worst()[0].lost_tokens, 3 * 640U);
+  EXPECT_EQ(read.worst()[0].line, "Today is");
+  EXPECT_EQ(read.requests_of("agent"), 6U);
+}
+
+TEST(Explanations, AreWrittenNowAndThen) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  Explanations kept(disk.options(2), disk.files, disk.executor);
+  kept.on_explained(explained("a"));
+  disk.executor.run_all();
+  EXPECT_TRUE(read_offenders(disk.files, "/cache/offenders").worst().empty());
+  kept.on_explained(explained("b"));
+  disk.executor.run_all();
+  EXPECT_EQ(read_offenders(disk.files, "/cache/offenders").worst().at(0).times, 2U);
+}
+
+TEST(Explanations, LinesOfTenantsAreNotKept) {
+  OnDisk disk;
+  Explanations kept({}, disk.files, disk.executor);
+  Tenant tenant{};
+  tenant.bytes[0] = 1;
+  kept.on_explained(explained("a", 640, tenant));
+  ASSERT_EQ(kept.offenders().worst().size(), 1U);
+  EXPECT_EQ(kept.offenders().worst()[0].line, "");
+}
+
+TEST(Explanations, AnotherServerWritesTheFile) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  {
+    ExplanationsOptions options = disk.options();
+    options.may_write = [] { return false; };
+    Explanations kept(std::move(options), disk.files, disk.executor);
+    kept.on_explained(explained("a"));
+    EXPECT_EQ(kept.offenders().worst().size(), 1U);
+  }
+  EXPECT_TRUE(read_offenders(disk.files, "/cache/offenders").worst().empty());
+}
+
+TEST(Explanations, ADamagedFileIsBegunAnew) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  const auto file = disk.files.create("/cache/offenders");
+  const std::string text = "no records at all, and long enough for a head";
+  ASSERT_TRUE((*file)->append(std::as_bytes(std::span(text))).ok());
+  {
+    Explanations kept(disk.options(), disk.files, disk.executor);
+    EXPECT_TRUE(kept.offenders().worst().empty());
+    kept.on_explained(explained("a"));
+  }
+  EXPECT_EQ(read_offenders(disk.files, "/cache/offenders").worst().at(0).times, 1U);
+}
+
+// ---- as JSON ----
+
+TEST(BreakJson, TextsAreShownToThoseWhoMaySeeThem) {
+  const ExplainedRequest request = explained("a");
+  const auto shown = [&](BreakTexts texts) { return break_json(*request.found, request.stats, texts); };
+  EXPECT_FALSE(shown(BreakTexts::kNone).contains("text"));
+  EXPECT_EQ(shown(BreakTexts::kOwn)["text"]["here"], "May 5");
+  EXPECT_EQ(shown(BreakTexts::kOwn)["text"]["there"], nullptr) << "another client sent it";
+  EXPECT_EQ(shown(BreakTexts::kAll)["text"]["there"], "May 4");
+  EXPECT_EQ(shown(BreakTexts::kNone).dump().find("May"), std::string::npos);
+}
+
+TEST(BreakJson, HasPlacePriceAndAdvice) {
+  const ExplainedRequest request = explained("a");
+  const api::Json json = explained_json(request, BreakTexts::kNone);
+  EXPECT_EQ(json["id"], "a");
+  EXPECT_EQ(json["client"], "agent");
+  EXPECT_EQ(json["t"], 5.0);
+  const api::Json& found = json["cache_break"];
+  EXPECT_EQ(found["kind"], "volatile-text");
+  EXPECT_EQ(found["what"], "date");
+  EXPECT_EQ(found["place"], "system");
+  EXPECT_EQ(found["field"], "content");
+  EXPECT_EQ(found["message"], 0);
+  EXPECT_EQ(found["lost_tokens"], 640);
+  EXPECT_NEAR(found["lost_ms"].get<double>(), 100.0 * 640 / 992, 0.01);
+  EXPECT_FALSE(found["advice"].get<std::string>().empty());
+  EXPECT_EQ(break_json({}, {}, BreakTexts::kAll), nullptr) << "the whole prompt was reused";
+}
+
+TEST(BreakJson, ServerTimingHasTheTimesThatAreKnown) {
+  ExplainedRequest request = explained("a");
+  request.stats.queue_ms = 0.12;
+  request.stats.load_ms = 10;
+  EXPECT_EQ(server_timing(*request.found, request.stats),
+            "queue;dur=0.1, restore;dur=10.0, prefill;dur=90.0, cache;desc=\"8 of 1000 tokens, volatile-text\"");
+  request.stats.prompt_ms = 0;
+  EXPECT_EQ(server_timing(*request.found, request.stats),
+            "queue;dur=0.1, restore;dur=10.0, cache;desc=\"8 of 1000 tokens, volatile-text\"");
+}
+
+// The page names every kind, cause and changing text, and no other ones.
+TEST(BreakJson, ThePageNamesAllKinds) {
+  std::ifstream file(KVKEEP_DOCS "/explain.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (std::size_t i = 1; i < explain::kBreakKinds; ++i) {
+    const std::string name(to_string(static_cast<BreakKind>(i)));
+    EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
+  }
+  for (int i = 0; i <= static_cast<int>(explain::LossCause::kForgotten); ++i) {
+    const std::string name(to_string(static_cast<explain::LossCause>(i)));
+    EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
+  }
+  for (int i = 0; i <= static_cast<int>(explain::VolatileText::kNumber); ++i) {
+    const std::string name(to_string(static_cast<explain::VolatileText>(i)));
+    EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::server

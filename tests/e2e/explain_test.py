@@ -1,0 +1,477 @@
+"""Why a request reused no more: each kind of break is made on purpose, through each dialect, and named right in the
+reply, the header, the log, the trace and /cache/explain. docs/explain.md has the kinds."""
+
+import contextlib
+import json
+import os
+
+from flag_case import FlagCase, covers
+from support import (assistant, fresh_directory, fresh_path, main, model, run_program, segments, system, user,
+                     wait_until, words)
+
+TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "jinja", "templates")
+QWEN = ["--chat-template-file", os.path.join(TEMPLATES, "qwen3.jinja")]
+EXPLAIN = "/cache/explain"
+
+
+class Talk:
+    """A conversation that each dialect writes in its own way."""
+
+    def __init__(self, system_text="", tools=(), turns=()):
+        self.system, self.tools, self.turns = system_text, list(tools), list(turns)
+
+
+def tool(name, description):
+    return name, description, {"type": "object", "properties": {"path": {"type": "string", "description": "of a file"}}}
+
+
+def chat_body(talk):
+    messages = [system(talk.system)] if talk.system else []
+    for turn in talk.turns:
+        kind = turn["kind"]
+        if kind == "user":
+            messages.append(user(turn["text"]))
+        elif kind == "assistant":
+            message = assistant(turn["text"])
+            if turn.get("thinking"):
+                message["reasoning_content"] = turn["thinking"]
+            messages.append(message)
+        elif kind == "call":
+            message = {"role": "assistant", "content": "", "tool_calls": [
+                {"id": turn["id"], "type": "function",
+                 "function": {"name": turn["name"], "arguments": turn["arguments"]}}]}
+            if turn.get("thinking"):
+                message["reasoning_content"] = turn["thinking"]
+            messages.append(message)
+        else:
+            messages.append({"role": "tool", "tool_call_id": turn["id"], "content": turn["text"]})
+    body = {"messages": messages, "max_tokens": 2, "temperature": 0}
+    if talk.tools:
+        body["tools"] = [{"type": "function", "function": {"name": name, "description": text, "parameters": schema}}
+                         for name, text, schema in talk.tools]
+    return body
+
+
+def messages_body(talk):
+    messages = []
+    for turn in talk.turns:
+        kind = turn["kind"]
+        thought = [{"type": "thinking", "thinking": turn["thinking"], "signature": "x"}] if turn.get("thinking") else []
+        if kind == "user":
+            messages.append(user(turn["text"]))
+        elif kind == "assistant":
+            messages.append(assistant([*thought, {"type": "text", "text": turn["text"]}]))
+        elif kind == "call":
+            messages.append(assistant([*thought, {"type": "tool_use", "id": turn["id"], "name": turn["name"],
+                                                  "input": json.loads(turn["arguments"])}]))
+        else:
+            messages.append(user([{"type": "tool_result", "tool_use_id": turn["id"], "content": turn["text"]}]))
+    body = {"model": "x", "messages": messages, "max_tokens": 2, "temperature": 0}
+    if talk.system:
+        body["system"] = talk.system
+    if talk.tools:
+        body["tools"] = [{"name": name, "description": text, "input_schema": schema} for name, text, schema in talk.tools]
+    return body
+
+
+def responses_body(talk):
+    items = []
+    for turn in talk.turns:
+        kind = turn["kind"]
+        if turn.get("thinking"):
+            items.append({"type": "reasoning", "summary": [],
+                          "content": [{"type": "reasoning_text", "text": turn["thinking"]}]})
+        if kind == "user":
+            items.append({"type": "message", "role": "user", "content": turn["text"]})
+        elif kind == "assistant":
+            items.append({"type": "message", "role": "assistant",
+                          "content": [{"type": "output_text", "text": turn["text"]}]})
+        elif kind == "call":
+            items.append({"type": "function_call", "call_id": turn["id"], "name": turn["name"],
+                          "arguments": turn["arguments"]})
+        else:
+            items.append({"type": "function_call_output", "call_id": turn["id"], "output": turn["text"]})
+    body = {"model": "x", "input": items, "max_output_tokens": 2, "temperature": 0}
+    if talk.system:
+        body["instructions"] = talk.system
+    if talk.tools:
+        body["tools"] = [{"type": "function", "name": name, "description": text, "parameters": schema}
+                         for name, text, schema in talk.tools]
+    return body
+
+
+def completion_body(talk):
+    text = "\n".join([talk.system, *(turn["text"] for turn in talk.turns)])
+    return {"prompt": text, "max_tokens": 2, "temperature": 0}
+
+
+CHATS = {"chat": ("/v1/chat/completions", chat_body), "messages": ("/v1/messages", messages_body),
+         "responses": ("/v1/responses", responses_body)}
+TEXTS = {"completions": ("/v1/completions", completion_body), "native": ("/completion", completion_body)}
+ALL = {**CHATS, **TEXTS}
+
+
+def says(text):
+    return {"kind": "user", "text": text}
+
+
+def answers(text, thinking=None):
+    return {"kind": "assistant", "text": text, "thinking": thinking}
+
+
+def calls(arguments, name="read", thinking=None):
+    return {"kind": "call", "id": "call_1", "name": name, "arguments": arguments, "thinking": thinking}
+
+
+def returns(text):
+    return {"kind": "result", "id": "call_1", "text": text}
+
+
+class Explain(FlagCase):
+    def ask(self, server, dialect, talk, headers=None, **fields):
+        path, body = ALL[dialect]
+        return server.post(path, {**body(talk), **fields}, headers=headers)
+
+    def break_of(self, server, dialect, *talks, **keywords):
+        """The break of the last of the requests."""
+        for talk in talks:
+            reply = self.ask(server, dialect, talk, **keywords)
+        return reply["timings"]["cache_break"]
+
+    def seed(self):
+        """Each prompt begins with words of its own."""
+        self._seeds = getattr(self, "_seeds", 0) + 1
+        return 1000 * self._seeds + sum(map(ord, self.id()))
+
+    def test_new_content_and_nothing_known(self):
+        server = self.server()
+        for dialect in ALL:
+            seed = self.seed()
+            first = Talk(words(150, seed), turns=[says(words(20, 1))])
+            longer = Talk(words(150, seed), turns=[says(words(20, 1)), answers("yes"), says(words(20, 2))])
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, first)
+                self.assertIn(found["kind"], ("nothing-known", "new-content"))
+                self.assertEqual(found["lost_tokens"], 0)
+                found = self.break_of(server, dialect, longer)
+                self.assertEqual((found["kind"], found["lost_tokens"]), ("new-content", 0))
+                self.assertIsNone(self.break_of(server, dialect, first), "all of it is known")
+
+    def test_volatile_text(self):
+        server = self.server()
+        for dialect in ALL:
+            seed = self.seed()
+            talks = [Talk(f"{words(40, seed)}\nToday is 2026-05-0{day}.\n{words(200, seed + 1)}", turns=[says("go on")])
+                     for day in (4, 5)]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, *talks)
+                self.assertEqual((found["kind"], found["what"]), ("volatile-text", "date"))
+                self.assertEqual(found["place"], "system" if dialect in CHATS else "the prompt")
+                self.assertGreater(found["lost_tokens"], 180)
+                self.assertGreater(found["lost_ms"], 0)
+                self.assertIn("5", found["text"]["here"])
+                self.assertIn("4", found["text"]["there"])
+                self.assertTrue(found["text"]["before"].endswith("2026-05-0"), found["text"])
+                self.assertTrue(found["advice"])
+
+    def test_a_message_that_was_put_in(self):
+        server = self.server()
+        for dialect in ALL:
+            seed = self.seed()
+            turns = [says(words(60, seed)), answers(words(60, 2)), says(words(150, 3))]
+            changed = [turns[0], says(words(40, 4)), answers(words(80, 5)), *turns[1:]]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, Talk("Be kind.", turns=turns), Talk("Be kind.", turns=changed))
+                self.assertEqual(found["kind"], "message-changed")
+                self.assertGreater(found["lost_tokens"], 150)
+
+    def test_another_task_before_text_that_stayed(self):
+        server = self.server()
+        for dialect in CHATS:
+            seed = self.seed()
+            turns = [[says(words(50, seed + i)), answers(words(150, seed)), says("so?")] for i in (1, 2)]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, *[Talk(words(80, seed), turns=one) for one in turns])
+                self.assertEqual((found["kind"], found["place"]), ("new-content", "message 2 (user)"))
+                self.assertGreater(found["lost_tokens"], 100)
+
+    def test_tools(self):
+        server = self.server()
+        for dialect in CHATS:
+            seed = self.seed()
+            tools = [tool(f"tool{i}", words(60, seed + i)) for i in range(4)]
+            described = [tools[0], tool("tool1", words(60, seed + 9)), *tools[2:]]
+            talk = Talk(words(30, seed), tools, [says(words(20, 1))])
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, talk, Talk(talk.system, tools[::-1], talk.turns))
+                self.assertEqual(found["kind"], "tools-reordered")
+                self.assertEqual(found["place"], "tool 1")
+                self.assertGreater(found["lost_tokens"], 150)
+                found = self.break_of(server, dialect, Talk(talk.system, described, talk.turns))
+                self.assertEqual((found["kind"], found["place"], found["tool"]), ("tools-changed", "tool 2", 1))
+                self.assertGreater(found["lost_tokens"], 100)
+
+    def test_a_call_in_other_words(self):
+        server = self.server(*QWEN)
+        for dialect in CHATS:
+            seed = self.seed()
+            forms = ['{"path": "a/b.txt", "line": "seventeen"}', '{"line": "seventeen", "path": "a/b.txt"}']
+            talks = [Talk(words(60, seed), [tool("read", "reads")],
+                          [says("look"), calls(form), returns(words(120, 3)), answers(words(40, 4)), says("and now?")])
+                     for form in forms]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, *talks)
+                self.assertEqual((found["kind"], found["field"]), ("call-reserialised", "calls"))
+                self.assertEqual(found["place"], "calls of message 3")
+                self.assertGreater(found["lost_tokens"], 120)
+
+    def test_thinking_that_does_not_come_back(self):
+        server = self.server(*QWEN)
+        for dialect in CHATS:
+            seed = self.seed()
+            talks = [Talk(words(60, seed), [tool("read", "reads")],
+                          [says("look"), calls('{"path": "a"}', thinking=thought), returns(words(150, 3))])
+                     for thought in (words(30, 5), None)]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, *talks)
+                self.assertEqual(found["kind"], "thinking-dropped")
+                self.assertGreater(found["lost_tokens"], 100)
+
+    def test_a_template_that_rewrites_history(self):
+        source = ("{{- '<|im_start|>begin' }}{% if messages|length < 4 %}{{- ' in short' }}{% endif %}{{- '\\n' }}"
+                  "{% for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
+                  "{% if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}")
+        server = self.server("--chat-template", source)
+        for dialect in CHATS:
+            seed = self.seed()
+            turns = [says(words(200, seed)), answers("yes"), says("more")]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, Talk("Be kind.", turns=turns[:1]), Talk("Be kind.", turns=turns))
+                self.assertEqual((found["kind"], found["place"]),
+                                 ("template-rewrote-history", "the template's own words"))
+                self.assertGreater(found["lost_tokens"], 180)
+
+    def test_requests_that_do_not_use_the_cache(self):
+        server = self.server()
+        for dialect in ALL:
+            talk = Talk(words(80, self.seed()), turns=[says("hello")])
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, talk, talk, cache_prompt=False)
+                self.assertEqual(found["kind"], "cache-off")
+                self.assertGreater(found["lost_tokens"], 80)
+        prompt = words(50, self.seed())
+        found = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 1, "echo": True,
+                                                "logprobs": 1})["timings"]["cache_break"]
+        self.assertEqual(found["kind"], "prompt-scored")
+
+    def test_another_salt_of_the_same_session(self):
+        server = self.server()
+        for dialect in ALL:
+            talk = Talk(words(200, self.seed()), turns=[says("hello")])
+            session = {"X-Session-Id": f"s-{dialect}"}
+            with self.subTest(dialect=dialect):
+                self.ask(server, dialect, talk, headers=session, cache_salt="one")
+                found = self.break_of(server, dialect, talk, headers=session, cache_salt="two")
+                self.assertEqual(found["kind"], "other-salt")
+                other = self.break_of(server, dialect, talk, headers={"X-Session-Id": "another"}, cache_salt="three")
+                self.assertEqual(other["kind"], "nothing-known", "another session must not learn of it")
+                nobody = self.break_of(server, dialect, talk, cache_salt="four")
+                self.assertEqual(nobody["kind"], "nothing-known")
+
+    def test_other_flags(self):
+        directory = fresh_directory()
+        for flags, kinds in ((("-ctk", "q8_0"), ("nothing-known",)), (("-ctk", "f16"), ("other-settings",))):
+            server = self.server("--kv-disk-dir", directory, *flags)
+            for number, dialect in enumerate(ALL):
+                talk = Talk(words(200, 77 + number), turns=[says("hello")])
+                with self.subTest(dialect=dialect, flags=flags):
+                    found = self.break_of(server, dialect, talk)
+                    self.assertIn(found["kind"], kinds)
+            server.stop()
+
+    def test_evicted(self):
+        server = self.server("-c", 512, "-np", 1, "--cache-ram", 1, model_path=model("--size", "small"))
+        for dialect in ALL:
+            seed = self.seed()
+            talk = Talk(words(150, seed), turns=[says("hello")])
+            with self.subTest(dialect=dialect):
+                self.ask(server, dialect, talk)
+                for i in range(8):
+                    self.ask(server, dialect, Talk(words(200, seed + 100 + i), turns=[says("hello")]))
+                found = self.break_of(server, dialect, talk)
+                self.assertEqual(found["kind"], "evicted")
+                self.assertEqual(found["lost"]["cause"], "ram-budget")
+                self.assertGreater(found["lost"]["t"], 1e9)
+                self.assertGreater(found["lost_tokens"], 100)
+
+    def test_damaged(self):
+        directory = fresh_directory()
+        talks = {dialect: Talk(words(200, 500 + i), turns=[says("hello")]) for i, dialect in enumerate(ALL)}
+        server = self.server("--kv-disk-dir", directory, "--cache-ram", 0)
+        for dialect, talk in talks.items():
+            self.ask(server, dialect, talk)
+        server.stop()
+        for path in segments(directory):
+            with open(path, "r+b") as file:
+                file.seek(-100, os.SEEK_END)
+                byte = file.read(1)
+                file.seek(-100, os.SEEK_END)
+                file.write(bytes([byte[0] ^ 255]))
+        server.start()
+        for dialect, talk in talks.items():
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, talk)
+                self.assertEqual(found["kind"], "damaged")
+                self.assertGreater(found["lost_tokens"], 100)
+
+    def test_a_model_that_goes_on_from_points(self):
+        server = self.server(model_path=model("--arch", "qwen35"))
+        for dialect in ALL:
+            seed = self.seed()
+            talks = [Talk(words(300, seed), turns=[says(words(200, seed + 1) + ending)]) for ending in (" one", " two")]
+            with self.subTest(dialect=dialect):
+                found = self.break_of(server, dialect, *talks)
+                self.assertEqual(found["kind"], "no-point")
+                self.assertGreater(found["lost_tokens"], 16)
+
+    # ---- where it is shown ----
+
+    def two_dates(self, server, seed, **keywords):
+        talks = [Talk(f"Today is 2026-05-0{day}.\n{words(120, seed)}", turns=[says("go on")]) for day in (4, 5)]
+        return [self.ask(server, "chat", talk, **keywords) for talk in talks]
+
+    def test_in_streams_headers_log_and_trace(self):
+        path = fresh_path("trace.jsonl")
+        server = self.server("--trace", path)
+        reply = self.two_dates(server, 1)[1]
+        found = reply["timings"]["cache_break"]
+        body = {**chat_body(Talk(f"Today is 2026-05-06.\n{words(120, 1)}", turns=[says("go on")])), "stream": True}
+        with contextlib.closing(server.connection(60)) as connection:
+            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            timing, text = answer.getheader("Server-Timing"), answer.read().decode()
+        self.assertIn("volatile-text", timing)
+        self.assertIn("prefill;dur=", timing)
+        last = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")][-1]
+        self.assertEqual(last["timings"]["cache_break"]["kind"], "volatile-text")
+        line = next(line for line in server.log().splitlines() if reply["id"] in line)
+        self.assertIn(f"; volatile-text (date) in system: {found['lost_tokens']} tokens prefilled again", line)
+
+        def lines():
+            with open(path) as file:
+                read = file.read().splitlines()
+            return [json.loads(one) for one in read] if len(read) >= 3 else None
+
+        traced = wait_until(lines, "three lines of trace")[1]["cache_break"]
+        self.assertEqual({key: traced[key] for key in ("kind", "at", "lost_tokens", "place")},
+                         {key: found[key] for key in ("kind", "at", "lost_tokens", "place")})
+
+    @covers("--explain-text")
+    def test_explain_text(self):
+        for flags, shown in (([], False), (["--explain-text"], True)):
+            server = self.server(*flags)
+            reply = self.two_dates(server, 2)[1]
+            with self.subTest(flags=flags):
+                one = server.get(f"{EXPLAIN}/{reply['id']}")
+                self.assertEqual(one["id"], reply["id"])
+                self.assertEqual(one["cache_break"]["kind"], "volatile-text")
+                self.assertEqual("text" in one["cache_break"], shown)
+                self.assertIn("text", reply["timings"]["cache_break"], "the reply to the request itself has it")
+
+    def test_the_last_requests(self):
+        server = self.server()
+        ids = [reply["id"] for seed in (1, 2) for reply in self.two_dates(server, seed)]
+        self.assertEqual([one["id"] for one in server.get(EXPLAIN)["requests"]], ids[::-1])
+        self.assertEqual([one["id"] for one in server.get(EXPLAIN + "?last=2")["requests"]], ids[:1:-1])
+        for wrong in ("0", "1025", "x", "-1", "1e3"):
+            self.assert_refused(400, server.get, f"{EXPLAIN}?last={wrong}", contains="last")
+        self.assert_refused(404, server.get, EXPLAIN + "/chatcmpl-none", contains="no such request")
+
+    def test_a_key_sees_only_its_own(self):
+        keys = fresh_path("keys")
+        with open(keys, "w") as file:
+            file.write("one\ntwo\n")
+        server = self.server("--api-key-file", keys)
+        first, second = ({"Authorization": f"Bearer {key}"} for key in ("one", "two"))
+        secret = f"{words(60, 9)} the password is apple"
+        self.ask(server, "completions", Talk(f"{secret} {words(100, 3)}"), headers=first)
+        reply = self.ask(server, "completions", Talk(f"{words(60, 9)} the password is zebra {words(100, 3)}"),
+                         headers=second)
+        found = reply["timings"]["cache_break"]
+        self.assertGreater(found["at"], 50)
+        self.assertTrue("zebra".startswith(found["text"]["here"][0]), found["text"])
+        self.assertIsNone(found["text"]["there"], "it is the other key's")
+        mine = server.get(EXPLAIN, headers=second)["requests"]
+        self.assertEqual([one["id"] for one in mine], [reply["id"]])
+        self.assertIsNone(mine[0]["cache_break"]["text"]["there"])
+        self.assertNotIn("apple", json.dumps(mine))
+        self.assert_refused(404, server.get, f"{EXPLAIN}/{reply['id']}", headers=first)
+
+    def test_a_tenant_is_shown_to_those_who_name_the_salt(self):
+        server = self.server("--explain-text")
+        reply = self.two_dates(server, 4, cache_salt="pepper")[1]
+        self.assertEqual(server.get(EXPLAIN)["requests"], [])
+        self.assert_refused(404, server.get, f"{EXPLAIN}/{reply['id']}")
+        shown = server.get(EXPLAIN, headers={"X-Cache-Salt": "pepper"})["requests"]
+        self.assertEqual(len(shown), 2)
+
+    # ---- offenders and kvkeep doctor ----
+
+    def test_offenders_survive_restarts(self):
+        directory = fresh_directory()
+        server = self.server("--kv-disk-dir", directory)
+        self.two_dates(server, 5, headers={"User-Agent": "agent/1.0"})
+        server.stop()
+        server.start()
+        self.two_dates(server, 6, headers={"User-Agent": "agent/1.1"})
+        server.stop()
+        doctor = run_program("doctor", "--kv-disk-dir", directory)
+        self.assertEqual(doctor.returncode, 0, doctor.stdout + doctor.stderr)
+        told = " ".join(doctor.stdout.split())
+        self.assertIn('agent: 2 of 4 requests: volatile-text (date) in system, after "Today is 2026-05-0"', told)
+        self.assertIn("Put the text that changes at the end", told)
+        self.assertIn("MB/s", told)
+        path = next(os.path.join(parent, "offenders") for parent, _, names in os.walk(directory) if "offenders" in names)
+        with open(path, "r+b") as file:
+            file.write(b"\xff" * 16)
+        server.start()
+        server.stop()
+        self.assertIn("is damaged", server.log())
+        self.assertIn("no text kept prompts", run_program("doctor", "--kv-disk-dir", directory).stdout)
+
+    def test_doctor_reads_recordings_without_a_server(self):
+        path = fresh_path("session.jsonl")
+        with open(path, "w") as file:
+            for number in range(6):
+                body = chat_body(Talk(f"Today is 2026-05-0{number + 1}.\n{words(200, 1)}", turns=[says(words(9, number))]))
+                file.write(json.dumps({"t": number, "client": "agent", "session": "s", "method": "POST",
+                                       "path": "/v1/chat/completions", "headers": {}, "body": body}) + "\n")
+        told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
+        self.assertIn("volatile-text (date) in system", told)
+        self.assertIn('agent: 5 of 6 requests: volatile-text (date) in system, after "Today is 2026-05-0"', told)
+
+    def test_doctor_reads_traces(self):
+        path = fresh_path("trace.jsonl")
+        server = self.server("--trace", path)
+        self.two_dates(server, 7)
+        server.stop()
+        told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
+        self.assertIn("1 of 2 requests: volatile-text (date) in system", told)
+
+    def test_doctor_finds_settings_that_make_caching_useless(self):
+        directory = fresh_directory()
+        bad = run_program("doctor", "--kv-disk-dir", directory, "--serve",
+                          "-m x.gguf --no-cache-prompt --cache-ram 0 --no-kv-disk")
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("wrong --no-cache-prompt", bad.stdout)
+        self.assertIn("wrong --cache-ram 0 with --no-kv-disk", bad.stdout)
+        good = run_program("doctor", "--kv-disk-dir", directory, "--serve", "-m x.gguf")
+        self.assertEqual(good.returncode, 0, good.stdout)
+        self.assertIn("no flag keeps prompts from being reused", good.stdout)
+        unknown = run_program("doctor", "--serve", "--no-such-flag")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("--serve: ", unknown.stderr)
+
+
+if __name__ == "__main__":
+    main()
