@@ -120,9 +120,7 @@ Branch Cache::branch(TokenSpan prompt, std::size_t count, const Tenant& tenant) 
 std::optional<explain::LostState> Cache::lost_state(TokenSpan prompt, TokenRange unused, const Tenant& tenant) const {
   const FingerprintHash key = prefix_key(parts_->options.fingerprint, tenant);
   CacheLock lock(parts_->mutex);
-  const LostMemory& lost = parts_->forgetting.lost();
-  const auto rows = lost.find_rows(prompt, unused.end, key);
-  return rows ? rows : lost.find_leaf(prompt, unused, key);
+  return parts_->forgetting.lost(prompt, unused, tenant, key);
 }
 
 std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {

@@ -92,6 +92,20 @@ void Forgetting::erase(SegmentId segment, std::optional<explain::LossCause> caus
   table_.erase(segment);
 }
 
+std::optional<explain::LostState> Forgetting::lost(TokenSpan prompt, TokenRange unused, const Tenant& tenant,
+                                                   const FingerprintHash& key) const {
+  if (!roots_.empty()) {
+    const index::Cursor end = table_.index().advance({kRootSegment, {}, tenant}, prompt);
+    for (const SegmentId on_path :
+         end.segment == kRootSegment ? std::vector<SegmentId>() : table_.index().path(end.segment)) {
+      const Entry& entry = table_.entry(on_path);
+      if (entry.forgotten && entry.loss) return explain::LostState{*entry.loss, clock_.wall_ns(), 0};
+    }
+  }
+  const auto rows = lost_.find_rows(prompt, unused.end, key);
+  return rows ? rows : lost_.find_leaf(prompt, unused, key);
+}
+
 std::optional<Position> Forgetting::forgotten_from(SegmentId segment) const {
   if (roots_.empty() || segment == kRootSegment) return std::nullopt;
   for (const SegmentId on_path : table_.index().path(segment)) {

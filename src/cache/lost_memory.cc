@@ -8,28 +8,15 @@ namespace {
 
 // Hashing a long prompt takes a tenth of a millisecond: so many leaves are looked at.
 constexpr std::size_t kMostHashed = 4;
+// Most losses of other prompts differ within so many tokens.
+constexpr std::size_t kHeadTokens = 16;
 
-std::uint64_t key_of(Position begin, TokenId first) {
-  return (std::uint64_t{begin.value()} << 32) | static_cast<std::uint32_t>(first);
-}
-
-// FNV-1a over ids; what it says is only how far two runs agree.
-std::vector<std::uint32_t> checks_of(TokenSpan tokens) {
-  std::vector<std::uint32_t> checks;
+// FNV-1a over ids, up to each of them; a sum says only that two runs probably agree.
+std::vector<std::uint32_t> sums_of(TokenSpan tokens) {
+  std::vector<std::uint32_t> sums;
   std::uint32_t sum = 2166136261U;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    sum = (sum ^ static_cast<std::uint32_t>(tokens[i])) * 16777619U;
-    if ((i + 1) % LostMemory::kCheckedTokens == 0) checks.push_back(sum);
-  }
-  return checks;
-}
-
-// Tokens of the prompt's rest that agree with a lost segment's, to the nearest check.
-std::size_t agreeing(TokenSpan rest, const std::vector<std::uint32_t>& checks) {
-  const std::vector<std::uint32_t> own =
-      checks_of(rest.first(std::min(rest.size(), checks.size() * LostMemory::kCheckedTokens)));
-  const auto differ = std::ranges::mismatch(own, checks).in1;
-  return static_cast<std::size_t>(differ - own.begin()) * LostMemory::kCheckedTokens;
+  for (const TokenId token : tokens) sums.push_back(sum = (sum ^ static_cast<std::uint32_t>(token)) * 16777619U);
+  return sums;
 }
 
 PrefixHash hash_of(TokenSpan prompt, Position end, const FingerprintHash& key) {
@@ -55,46 +42,60 @@ void LostMemory::note_rows(const index::PrefixIndex& index, SegmentId segment, e
                            std::int64_t now_ns) {
   const index::SegmentInfo& info = index.info(segment);
   const TokenSpan tokens = index.tokens(segment);
-  const std::uint64_t key = key_of(info.range.begin, tokens.front());
-  rows_.emplace(key, Rows{info.range, info.begin_hash, info.end_hash, checks_of(tokens), ++losses_, cause, now_ns});
-  oldest_rows_.emplace_back(key, losses_);
-  if (rows_.size() <= most_rows_) return;
-  const auto [old_key, number] = oldest_rows_.front();
-  oldest_rows_.pop_front();
-  const auto [first, last] = rows_.equal_range(old_key);
-  const auto old = std::find_if(first, last, [&](const auto& entry) { return entry.second.number == number; });
-  if (old != last) rows_.erase(old);
+  const std::vector<std::uint32_t> sums = sums_of(tokens);
+  Rows& lost = rows_.emplace_back(Rows{.range = info.range,
+                                       .first = tokens.front(),
+                                       .head = sums[std::min(sums.size(), kHeadTokens) - 1],
+                                       .whole = sums.back(),
+                                       .cause = cause,
+                                       .when_ns = now_ns,
+                                       .begin_hash = info.begin_hash,
+                                       .checks = {}});
+  for (std::size_t end = kCheckedTokens; end <= sums.size(); end += kCheckedTokens)
+    lost.checks.push_back(sums[end - 1]);
+  if (rows_.size() > most_rows_) rows_.pop_front();
 }
 
-const LostMemory::Rows* LostMemory::newest(Position at, TokenId first, const PrefixHash& begin_hash) const {
-  const Rows* found = nullptr;
-  const auto [begin, end] = rows_.equal_range(key_of(at, first));
-  for (auto entry = begin; entry != end; ++entry) {
-    const Rows& rows = entry->second;
-    if (rows.begin_hash == begin_hash && (found == nullptr || rows.number > found->number)) found = &rows;
+// Those that reach beyond `known` if the prefixes that they continued are the prompt's, the first ones first; of equal
+// ones the newest.
+std::vector<LostMemory::Held> LostMemory::held_of(TokenSpan prompt, Position known) const {
+  std::vector<Held> held;
+  for (auto rows = rows_.rbegin(); rows != rows_.rend(); ++rows) {
+    const std::size_t begin = rows->range.begin.value();
+    if (rows->range.end <= known || begin >= prompt.size() || prompt[begin] != rows->first) continue;
+    const std::size_t size = rows->range.size();
+    const TokenSpan rest = prompt.subspan(begin, std::min(size, prompt.size() - begin));
+    const std::size_t head = std::min(size, kHeadTokens);
+    if (rest.size() < head || sums_of(rest.first(head)).back() != rows->head) continue;
+    const std::vector<std::uint32_t> sums = sums_of(rest);
+    std::size_t agreed = 0;
+    for (const std::uint32_t check : rows->checks) {
+      if (agreed + kCheckedTokens > sums.size() || sums[agreed + kCheckedTokens - 1] != check) break;
+      agreed += kCheckedTokens;
+    }
+    if (rest.size() == size && sums.back() == rows->whole) agreed = size;
+    if (const Position end = rows->range.begin + agreed; end > known) held.push_back({&*rows, end});
   }
-  return found;
+  const auto order = [](const Held& one) { return std::pair(one.rows->range.begin, ~one.end.value()); };
+  std::ranges::sort(held, [&](const Held& a, const Held& b) { return order(a) < order(b); });
+  return held;
 }
 
 std::optional<explain::LostState> LostMemory::find_rows(TokenSpan prompt, Position known,
                                                         const FingerprintHash& key) const {
-  if (known.value() >= prompt.size() || !rows_.contains(key_of(known, prompt[known.value()]))) return std::nullopt;
+  if (rows_.empty() || known.value() >= prompt.size()) return std::nullopt;
   PrefixHasher hasher(key);
-  hasher.append(prompt.first(known.value()));
   std::optional<explain::LostState> lost;
-  while (hasher.position().value() < prompt.size()) {
-    const Position at = hasher.position();
-    const Rows* rows = newest(at, prompt[at.value()], hasher.current());
-    if (rows == nullptr) break;
-    const TokenSpan rest = prompt.subspan(at.value());
-    if (!lost) lost = {.cause = rows->cause, .when_ns = rows->when_ns};
-    const bool fits = rows->range.size() <= rest.size();
-    if (fits) hasher.append(rest.first(rows->range.size()));
-    if (!fits || hasher.current() != rows->end_hash) {
-      lost->tokens += agreeing(rest, rows->checks);
-      break;
-    }
-    lost->tokens += rows->range.size();
+  Position reached = known;
+  for (const Held& held : held_of(prompt, known)) {
+    const Position begin = held.rows->range.begin;
+    if (begin > reached) break;  // a gap: what follows was not lost with the rest
+    if (held.end <= reached) continue;
+    hasher.append(prompt.subspan(hasher.position().value(), begin - hasher.position()));
+    if (hasher.current() != held.rows->begin_hash) continue;
+    if (!lost) lost = {.cause = held.rows->cause, .when_ns = held.rows->when_ns};
+    lost->tokens += held.end - reached;
+    reached = held.end;
   }
   return lost;
 }

@@ -2,17 +2,15 @@
 
 // Remembers when and why segments and leaves left the last tier, so that a prompt that needs them can be told.
 //
-// A bounded memory of the newest losses, in this process only: some 100 bytes for each segment. A prompt finds the rows
-// that it lost by the place where its known part ends; names of prefixes make sure that they were its own. Whole
-// segments are recognised by their names, and beginnings of segments to the nearest kCheckedTokens.
+// A bounded memory of the newest losses, in this process only: some 100 bytes for each segment. Segments are recognised
+// by the name of the prefix that they continued and by sums of their tokens, beginnings of segments to the nearest
+// kCheckedTokens; leaves by their names.
 //
 // Needs the cache's lock.
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -34,7 +32,8 @@ class LostMemory {
   // The segment or leaf is about to leave the index.
   void note(const index::PrefixIndex& index, SegmentId segment, explain::LossCause cause, std::int64_t now_ns);
 
-  // Rows of the prompt from `known` on, as far as they were lost one after the other. `key`: of the tenant's hashes.
+  // Rows of the prompt from `known` on, as far as they were lost without a gap, wherever their segments began. `key`:
+  // of the tenant's hashes. Cost: a look at each loss, and one hash of the prompt if any may be its own.
   std::optional<explain::LostState> find_rows(TokenSpan prompt, Position known, const FingerprintHash& key) const;
   // The deepest lost leaf of the prompt within (within.begin, within.end].
   std::optional<explain::LostState> find_leaf(TokenSpan prompt, TokenRange within, const FingerprintHash& key) const;
@@ -45,12 +44,13 @@ class LostMemory {
  private:
   struct Rows {
     TokenRange range;
-    PrefixHash begin_hash;
-    PrefixHash end_hash;
-    std::vector<std::uint32_t> checks;  // of its tokens up to each multiple of kCheckedTokens
-    std::uint64_t number = 0;           // by loss
+    TokenId first = 0;
+    std::uint32_t head = 0;   // the sum of its first tokens, kHeadTokens or all
+    std::uint32_t whole = 0;  // the sum of all
     explain::LossCause cause;
     std::int64_t when_ns = 0;
+    PrefixHash begin_hash;
+    std::vector<std::uint32_t> checks;  // sums up to each multiple of kCheckedTokens
   };
   struct Leaf {
     Position at;
@@ -59,16 +59,18 @@ class LostMemory {
     explain::LossCause cause;
     std::int64_t when_ns = 0;
   };
+  // A part of a prompt that such rows held.
+  struct Held {
+    const Rows* rows;
+    Position end;
+  };
 
   void note_rows(const index::PrefixIndex& index, SegmentId segment, explain::LossCause cause, std::int64_t now_ns);
-  const Rows* newest(Position at, TokenId first, const PrefixHash& begin_hash) const;
+  std::vector<Held> held_of(TokenSpan prompt, Position known) const;
 
   const std::size_t most_rows_;
   const std::size_t most_leaves_;
-  std::uint64_t losses_ = 0;
-  // By where they begin and their first token.
-  std::unordered_multimap<std::uint64_t, Rows> rows_;
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> oldest_rows_;  // key and number, in order of loss
+  std::deque<Rows> rows_;  // the oldest loss first
   std::deque<Leaf> leaves_;
 };
 

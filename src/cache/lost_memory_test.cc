@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace kvkeep::cache {
@@ -15,6 +16,11 @@ using Tokens = std::vector<TokenId>;
 struct LosingIndex {
   LosingIndex(std::size_t count, std::size_t per_segment, TokenId from = 1) : tokens(count), size(per_segment) {
     std::iota(tokens.begin(), tokens.end(), from);
+    fill();
+  }
+  // One segment.
+  explicit LosingIndex(Tokens prompt) : tokens(std::move(prompt)), size(tokens.size()) { fill(); }
+  void fill() {
     index::Cursor at;
     while (at.at.value() < tokens.size()) {
       const TokenSpan next = TokenSpan(tokens).subspan(at.at.value(), std::min(size, tokens.size() - at.at.value()));
@@ -80,12 +86,38 @@ TEST(LostMemory, PartsOfSegmentsAreCountedToTheNearestCheck) {
     Tokens parts = world.tokens;
     if (at < kSize) parts[at] = 9'999;
     const auto found = lost.find_rows(parts, Position{}, world.key);
-    ASSERT_TRUE(found);
     const std::size_t expected = at == kSize ? kSize : at / LostMemory::kCheckedTokens * LostMemory::kCheckedTokens;
-    ASSERT_EQ(found->tokens, expected) << at;
+    ASSERT_EQ(found ? found->tokens : 0, expected) << at;
   }
   const Tokens cut(world.tokens.begin(), world.tokens.begin() + 300);
   EXPECT_EQ(lost.find_rows(cut, Position{}, world.key)->tokens, 2 * LostMemory::kCheckedTokens) << "a shorter prompt";
+}
+
+// All prompts begin at one place, most of them with the same token.
+TEST(LostMemory, OfManyThatPartThereItsOwnCounts) {
+  LostMemory lost;
+  std::vector<LosingIndex> worlds;
+  for (TokenId i = 0; i < 50; ++i) {
+    LosingIndex& world = worlds.emplace_back(100, 100);
+    world.tokens[1] = 1'000 + i;
+    world = LosingIndex(world.tokens);
+    world.lose_last(lost, LossCause::kRamBudget, i);
+  }
+  for (TokenId i = 0; i < 50; ++i) {
+    const LosingIndex& world = worlds[static_cast<std::size_t>(i)];
+    EXPECT_EQ(lost.find_rows(world.tokens, Position{}, world.key), (explain::LostState{LossCause::kRamBudget, i, 100}));
+  }
+}
+
+// The known part may end anywhere in lost rows: where another prompt left them, for instance.
+TEST(LostMemory, TheKnownPartMayEndWithinLostRows) {
+  LosingIndex world(400, 100);
+  LostMemory lost;
+  for (int i = 4; i > 0; --i) world.lose_last(lost, LossCause::kRamBudget, i);
+  for (std::uint32_t known = 0; known < 400; ++known) {
+    const auto found = lost.find_rows(world.tokens, Position{known}, world.key);
+    ASSERT_EQ(found, (explain::LostState{LossCause::kRamBudget, known / 100 + 1, 400 - known})) << known;
+  }
 }
 
 TEST(LostMemory, TheNewestLossCounts) {

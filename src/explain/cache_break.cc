@@ -111,6 +111,9 @@ class Difference {
     found.what = volatile_text({facts_.text.before, facts_.text.here, facts_.text.there, facts_.text.after});
     found.kind = kind(found.what);
     if (found.kind != BreakKind::kVolatileText) found.what = VolatileText::kNone;
+    // A message that begins there is what changed, not the words before it.
+    const bool begins = found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kNewContent;
+    if (begins && place_.field == PromptField::kTemplate && next_.field != PromptField::kTemplate) found.place = next_;
     return found;
   }
 
@@ -120,8 +123,8 @@ class Difference {
     return facts_.comparison.here_gap <= kShortChange && facts_.comparison.there_gap <= kShortChange;
   }
   bool replaced() const { return facts_.comparison.here_gap > 0 && facts_.comparison.there_gap > 0; }
-  // The same field goes on after the change.
-  bool goes_on() const { return *facts_.at + facts_.comparison.here_gap < part_end_; }
+  // The same field goes on after the change, for more than a full stop.
+  bool goes_on() const { return *facts_.at + facts_.comparison.here_gap + kLeastRun <= part_end_; }
 
   // The template's signs within calls and tools belong to them.
   void settle_place() {
@@ -143,7 +146,7 @@ class Difference {
   }
 
   BreakKind kind_in_tools(VolatileText what) const {
-    if (facts_.comparison.moved) return BreakKind::kToolsReordered;
+    if (facts_.comparison.moved >= kLeastLost) return BreakKind::kToolsReordered;
     const bool changes = what != VolatileText::kNone && is_short() && replaced() && significant();
     return changes ? BreakKind::kVolatileText : BreakKind::kToolsChanged;
   }
@@ -216,8 +219,12 @@ class Difference {
 
 CacheBreak with_place(const BreakFacts& facts, CacheBreak found) {
   if (!found.at || facts.parts == nullptr || facts.parts->parts.empty()) return found;
+  const std::vector<PromptPart>& parts = facts.parts->parts;
+  const std::size_t part = facts.parts->find(*found.at);
+  // New text begins with the template's words before it.
+  const bool begins = parts[part].place.field == PromptField::kTemplate && part + 1 < parts.size();
   found.has_place = true;
-  found.place = facts.parts->parts[facts.parts->find(*found.at)].place;
+  found.place = parts[begins ? part + 1 : part].place;
   return found;
 }
 
@@ -254,12 +261,21 @@ CacheBreak find_break(const BreakFacts& facts) {
                    facts.hindrance == Hindrance::kNotCacheable;
   if (off) return simple(facts, *kind_of(facts.hindrance), facts.prompt_tokens - facts.cached_tokens);
   if (facts.cached_tokens + 1 >= facts.prompt_tokens) return {};
-  if (const auto kind = kind_of(facts.hindrance); kind && unused(facts) > 0) return simple(facts, *kind, unused(facts));
+  if (const auto kind = kind_of(facts.hindrance); kind && unused(facts) > 0) {
+    CacheBreak found = simple(facts, *kind, unused(facts));
+    if (*kind == BreakKind::kDamaged) found.lost = facts.lost;
+    return found;
+  }
   if (facts.lost && facts.lost->tokens + unused(facts) >= kSmallGap) return from_loss(facts);
-  const bool unlike = facts.known_tokens <= facts.beginning_tokens;
+  // A few more tokens than the template's own are chance.
+  const bool unlike = facts.known_tokens <= facts.beginning_tokens + kSmallGap;
   if (facts.at) {
     CacheBreak found = Difference(facts).find();
-    const bool named = found.kind != BreakKind::kNewContent;
+    // Prompts that begin otherwise and share a part by chance are not each other's changed form.
+    const bool by_chance = unlike && facts.comparison.common * 2 < facts.prompt_tokens &&
+                           (found.kind == BreakKind::kMessageChanged || found.what == VolatileText::kNone) &&
+                           (found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kVolatileText);
+    const bool named = found.kind != BreakKind::kNewContent && !by_chance;
     if (named || !unlike) {
       if (!named && unused(facts) > kSmallGap) return simple(facts, BreakKind::kNoPoint, unused(facts));
       found.lost_tokens += unused(facts);

@@ -71,7 +71,7 @@ std::string_view line_before(std::string_view before, std::size_t most = 80);
 
 // ---- the facts, and what follows from them ----
 
-// What kept known state from being used, if anything did.
+// The obstacle that kept known state from being used.
 enum class Hindrance : std::uint8_t {
   kNone,
   kCacheOff,
@@ -130,7 +130,7 @@ CacheBreak find_break(const BreakFacts& facts);
 // "system", "tool 3", "message 7 (user)", "calls of message 8", "thinking of message 8", "the template's own words".
 // Numbers count from 1.
 std::string place_name(const CacheBreak& found);
-// What the user can do: one or two sentences; "" if nothing needs doing.
+// Returns one or two sentences about the remedy; "" if nothing needs doing.
 std::string_view advice(const CacheBreak& found);
 
 }  // namespace kvkeep::explain

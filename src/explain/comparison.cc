@@ -116,7 +116,7 @@ class Comparer {
       --at.there;
     }
     const std::size_t size = common_prefix(here_.subspan(at.here), there_.subspan(at.there));
-    found_.moved |= at.there < reached_;
+    if (at.there < reached_) found_.moved += size;
     reached_ = std::max(reached_, at.there + size);
     found_.common += size;
     found_.runs.push_back(

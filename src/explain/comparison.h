@@ -1,6 +1,6 @@
 #pragma once
 
-// What two token runs share after their first difference.
+// Finds the stretches that two token runs share after their first difference.
 //
 // Rows after a difference cannot be reused, however much of the text is the same: this counts how much is, and finds
 // where. Only the first kCompared tokens of each side are searched; a common run goes on beyond them. Cost: some
@@ -30,7 +30,7 @@ struct CommonRun {
 struct Comparison {
   std::vector<CommonRun> runs = {};  // ascending in `here`, apart; at least kLeastRun long
   std::size_t common = 0;            // tokens in the runs
-  bool moved = false;                // the runs come in another order in `there`
+  std::size_t moved = 0;             // of them, those whose run comes before an earlier run in `there`
   // Tokens of each side before the first run, or all of them if there is no run.
   std::size_t here_gap = 0;
   std::size_t there_gap = 0;

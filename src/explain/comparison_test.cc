@@ -67,7 +67,7 @@ TEST(Comparison, OneChangedTokenLosesTheRest) {
   EXPECT_EQ(found.common, 100'000U);
   EXPECT_EQ(found.here_gap, 1U);
   EXPECT_EQ(found.there_gap, 1U);
-  EXPECT_FALSE(found.moved);
+  EXPECT_EQ(found.moved, 0U);
 }
 
 TEST(Comparison, TextPutInOrLeftOut) {
@@ -88,9 +88,9 @@ TEST(Comparison, OtherOrderIsMoved) {
   const Tokens b = fresh_tokens(700, 5000);
   const Tokens end = fresh_tokens(50, 9000);
   const Comparison found = compare(joined({a, b, end}), joined({b, a, end}));
-  EXPECT_TRUE(found.moved);
+  EXPECT_GE(found.moved, 390U);
   EXPECT_GE(found.common, 1100U);
-  EXPECT_FALSE(compare(joined({{1}, a, b}), joined({{2}, a, b})).moved);
+  EXPECT_EQ(compare(joined({{1}, a, b}), joined({{2}, a, b})).moved, 0U);
 }
 
 TEST(Comparison, NothingInCommon) {
@@ -114,7 +114,7 @@ TEST(Comparison, AgreesWithTheTwinOnSmallRuns) {
       }
       const Comparison found = compare(here, there);
       expect_true_runs(here, there, found);
-      if (!found.moved) {
+      if (found.moved == 0) {
         ASSERT_LE(found.common, most_common(here, there));
       }
     }
@@ -146,7 +146,7 @@ TEST(Comparison, FindsWhatStayed) {
     const Comparison found = compare(here, there);
     expect_true_runs(here, there, found);
     EXPECT_EQ(found.common, stayed);
-    EXPECT_FALSE(found.moved);
+    EXPECT_EQ(found.moved, 0U);
   }
 }
 

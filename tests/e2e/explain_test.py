@@ -171,7 +171,7 @@ class Explain(FlagCase):
                 self.assertGreater(found["lost_ms"], 0)
                 self.assertIn("5", found["text"]["here"])
                 self.assertIn("4", found["text"]["there"])
-                self.assertTrue(found["text"]["before"].endswith("2026-05-0"), found["text"])
+                self.assertIn("2026-05-", found["text"]["before"])
                 self.assertTrue(found["advice"])
 
     def test_a_message_that_was_put_in(self):
@@ -179,7 +179,7 @@ class Explain(FlagCase):
         for dialect in ALL:
             seed = self.seed()
             turns = [says(words(60, seed)), answers(words(60, 2)), says(words(150, 3))]
-            changed = [turns[0], says(words(40, 4)), answers(words(80, 5)), *turns[1:]]
+            changed = [turns[0], answers(words(110, 4)), says(words(40, 5)), *turns[1:]]
             with self.subTest(dialect=dialect):
                 found = self.break_of(server, dialect, Talk("Be kind.", turns=turns), Talk("Be kind.", turns=changed))
                 self.assertEqual(found["kind"], "message-changed")
@@ -196,7 +196,7 @@ class Explain(FlagCase):
                 self.assertGreater(found["lost_tokens"], 100)
 
     def test_tools(self):
-        server = self.server()
+        server = self.server(*QWEN)
         for dialect in CHATS:
             seed = self.seed()
             tools = [tool(f"tool{i}", words(60, seed + i)) for i in range(4)]
@@ -241,8 +241,8 @@ class Explain(FlagCase):
         source = ("{{- '<|im_start|>begin' }}{% if messages|length < 4 %}{{- ' in short' }}{% endif %}{{- '\\n' }}"
                   "{% for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
                   "{% if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}")
-        server = self.server("--chat-template", source)
         for dialect in CHATS:
+            server = self.server("--chat-template", source)  # prompts of other dialects begin alike
             seed = self.seed()
             turns = [says(words(200, seed)), answers("yes"), says("more")]
             with self.subTest(dialect=dialect):
@@ -290,13 +290,13 @@ class Explain(FlagCase):
             server.stop()
 
     def test_evicted(self):
-        server = self.server("-c", 512, "-np", 1, "--cache-ram", 1, model_path=model("--size", "small"))
+        server = self.server("-c", 512, "-np", 1, "--cache-ram", 1)
         for dialect in ALL:
             seed = self.seed()
             talk = Talk(words(150, seed), turns=[says("hello")])
             with self.subTest(dialect=dialect):
                 self.ask(server, dialect, talk)
-                for i in range(8):
+                for i in range(24):
                     self.ask(server, dialect, Talk(words(200, seed + 100 + i), turns=[says("hello")]))
                 found = self.break_of(server, dialect, talk)
                 self.assertEqual(found["kind"], "evicted")
@@ -328,7 +328,8 @@ class Explain(FlagCase):
         server = self.server(model_path=model("--arch", "qwen35"))
         for dialect in ALL:
             seed = self.seed()
-            talks = [Talk(words(300, seed), turns=[says(words(200, seed + 1) + ending)]) for ending in (" one", " two")]
+            talks = [Talk(words(300, seed), turns=[says(f"{words(200, seed + 1)} {change} {words(20, 1)}")])
+                     for change in ("one", "two")]
             with self.subTest(dialect=dialect):
                 found = self.break_of(server, dialect, *talks)
                 self.assertEqual(found["kind"], "no-point")
@@ -336,8 +337,8 @@ class Explain(FlagCase):
 
     # ---- where it is shown ----
 
-    def two_dates(self, server, seed, **keywords):
-        talks = [Talk(f"Today is 2026-05-0{day}.\n{words(120, seed)}", turns=[says("go on")]) for day in (4, 5)]
+    def two_dates(self, server, seed, days=(4, 5), **keywords):
+        talks = [Talk(f"Today is 2026-05-0{day}.\n{words(120, seed)}", turns=[says("go on")]) for day in days]
         return [self.ask(server, "chat", talk, **keywords) for talk in talks]
 
     def test_in_streams_headers_log_and_trace(self):
@@ -399,7 +400,7 @@ class Explain(FlagCase):
                          headers=second)
         found = reply["timings"]["cache_break"]
         self.assertGreater(found["at"], 50)
-        self.assertTrue("zebra".startswith(found["text"]["here"][0]), found["text"])
+        self.assertTrue("zebra".startswith(found["text"]["here"].strip()[0]), found["text"])
         self.assertIsNone(found["text"]["there"], "it is the other key's")
         mine = server.get(EXPLAIN, headers=second)["requests"]
         self.assertEqual([one["id"] for one in mine], [reply["id"]])
@@ -423,12 +424,12 @@ class Explain(FlagCase):
         self.two_dates(server, 5, headers={"User-Agent": "agent/1.0"})
         server.stop()
         server.start()
-        self.two_dates(server, 6, headers={"User-Agent": "agent/1.1"})
+        self.two_dates(server, 6, days=(6, 7), headers={"User-Agent": "agent/1.1"})
         server.stop()
         doctor = run_program("doctor", "--kv-disk-dir", directory)
         self.assertEqual(doctor.returncode, 0, doctor.stdout + doctor.stderr)
         told = " ".join(doctor.stdout.split())
-        self.assertIn('agent: 2 of 4 requests: volatile-text (date) in system, after "Today is 2026-05-0"', told)
+        self.assertIn('agent: 2 of 4 requests: volatile-text (date) in system, after "Today is 2026-05-', told)
         self.assertIn("Put the text that changes at the end", told)
         self.assertIn("MB/s", told)
         path = next(os.path.join(parent, "offenders") for parent, _, names in os.walk(directory) if "offenders" in names)
@@ -448,7 +449,7 @@ class Explain(FlagCase):
                                        "path": "/v1/chat/completions", "headers": {}, "body": body}) + "\n")
         told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
         self.assertIn("volatile-text (date) in system", told)
-        self.assertIn('agent: 5 of 6 requests: volatile-text (date) in system, after "Today is 2026-05-0"', told)
+        self.assertIn('agent: 5 of 6 requests: volatile-text (date) in system, after "Today is 2026-05-', told)
 
     def test_doctor_reads_traces(self):
         path = fresh_path("trace.jsonl")

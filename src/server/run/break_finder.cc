@@ -17,7 +17,7 @@ constexpr std::size_t kTokensAfter = 24;
 constexpr std::size_t kTokensShown = 16;
 
 // A prompt begins like another if it shares so many tokens with it beyond the template's own.
-constexpr std::size_t kAlikeTokens = 32;
+constexpr std::size_t kAlikeTokens = 16;
 constexpr std::size_t kBeginningTokens = 128;
 constexpr std::size_t kMostVisits = 256;
 

@@ -534,8 +534,8 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   log_done(request.job, ended, options_.show_tokens);
   inbox_.note_ended({request.job.ahead, request.job.key, request.stats.waits.ended()});
   for (const auto& branch : request.branches) finish(*branch, how, error);
-  sink->on_done(how, request.stats, error);
   breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
+  sink->on_done(how, request.stats, error);
   request.restore.end();
   if (request.seq) {
     const Sequence& held = sequences_[*request.seq];
