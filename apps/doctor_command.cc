@@ -176,7 +176,7 @@ void print_request(std::size_t number, const bench::DiagnosedRequest& request) {
     if (found.kind == explain::BreakKind::kVolatileText) line += fmt::format(" ({})", explain::to_string(found.what));
     line += fmt::format(" in {}", explain::place_name(found));
   }
-  if (found.lost_tokens >= explain::kLeastOffence) {
+  if (found.lost_tokens >= explain::kLeastLost) {
     line += fmt::format(", {} tokens again: here \"{}\", before \"{}\"", text::grouped(found.lost_tokens),
                         text::printable(request.here, 40), text::printable(request.there, 40));
   }

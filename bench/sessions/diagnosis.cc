@@ -185,9 +185,9 @@ class Diagnoser {
 
 std::optional<explain::Offender> offender_of(const Json& line, const Json& found) {
   const auto lost = count_field(found, "lost_tokens");
-  if (!lost || *lost < explain::kLeastOffence) return std::nullopt;
+  if (!lost || *lost < explain::kLeastLost) return std::nullopt;
   const Json* ms = field(found, "lost_ms");
-  return explain::Offender{.client = text_field(line, "model"),
+  return explain::Offender{.client = text_field(line, "client"),
                            .place = text_field(found, "place"),
                            .kind = text_field(found, "kind"),
                            .what = text_field(found, "what"),
@@ -214,7 +214,8 @@ bool add_trace(std::string_view text, explain::Offenders& offenders) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line || field(*line, "trace") == nullptr || !line->contains("cache_break")) continue;
     any = true;
-    offenders.count(text_field(*line, "model"));
+    if (text_field(*line, "route") == "ahead") continue;  // no client sent it
+    offenders.count(text_field(*line, "client"));
     const Json* found = field(*line, "cache_break");
     if (found == nullptr) continue;
     if (auto offender = offender_of(*line, *found)) offenders.merge(*std::move(offender));

@@ -100,10 +100,10 @@ TEST(Diagnosis, ReadsTraces) {
   EXPECT_FALSE(add_trace("{\"trace\":1}\n", offenders)) << "a trace of an earlier version";
   EXPECT_FALSE(add_trace("no JSON", offenders));
   const std::string line =
-      R"({"trace":1,"model":"m","cache_break":{"kind":"volatile-text","what":"date","place":"system",)"
+      R"({"trace":1,"client":"m","cache_break":{"kind":"volatile-text","what":"date","place":"system",)"
       R"("lost_tokens":640,"lost_ms":12.5}})";
   EXPECT_TRUE(
-      add_trace(line + "\n" + R"({"trace":1,"model":"m","cache_break":null})" + "\nbroken\n" + line, offenders));
+      add_trace(line + "\n" + R"({"trace":1,"client":"m","cache_break":null})" + "\nbroken\n" + line, offenders));
   ASSERT_EQ(offenders.worst().size(), 1U);
   EXPECT_EQ(offenders.worst()[0].times, 2U);
   EXPECT_EQ(offenders.worst()[0].lost_tokens, 1'280U);

@@ -1,6 +1,7 @@
 #pragma once
 
-// Remembers when and why segments and leaves left the last tier, so that a prompt that needs them can be told.
+// Remembers when and why segments and leaves left the last tier, so that the explanation of a prompt that needs them
+// can name it.
 //
 // A bounded memory of the newest losses, in this process only: some 100 bytes for each segment. Segments are recognised
 // by the name of the prefix that they continued and by sums of their tokens, beginnings of segments to the nearest

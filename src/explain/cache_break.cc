@@ -9,8 +9,6 @@
 namespace kvkeep::explain {
 namespace {
 
-// Fewer tokens after a difference are no loss worth a name of its own.
-constexpr std::size_t kLeastLost = 32;
 // A restart so little before the difference is none of the reasons.
 constexpr std::size_t kSmallGap = 16;
 // Changed stretches up to this length may be a line that changes each time.
@@ -244,6 +242,13 @@ CacheBreak from_loss(const BreakFacts& facts) {
   return found;
 }
 
+// Prompts that begin otherwise and share a part by chance are not each other's changed form.
+bool shares_by_chance(const BreakFacts& facts, const CacheBreak& found) {
+  const bool by_text = found.kind == BreakKind::kMessageChanged ||
+                       (found.kind == BreakKind::kVolatileText && found.what == VolatileText::kNone);
+  return by_text && facts.comparison.common * 2 < facts.prompt_tokens;
+}
+
 CacheBreak of_unknown(const BreakFacts& facts) {
   const BreakKind kind = facts.other_salt       ? BreakKind::kOtherSalt
                          : facts.other_settings ? BreakKind::kOtherSettings
@@ -257,13 +262,12 @@ CacheBreak of_unknown(const BreakFacts& facts) {
 std::string_view to_string(BreakKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 
 CacheBreak find_break(const BreakFacts& facts) {
-  const bool off = facts.hindrance == Hindrance::kCacheOff || facts.hindrance == Hindrance::kPromptScored ||
-                   facts.hindrance == Hindrance::kNotCacheable;
-  if (off) return simple(facts, *kind_of(facts.hindrance), facts.prompt_tokens - facts.cached_tokens);
+  const std::optional<BreakKind> hindered = kind_of(facts.hindrance);
+  if (hindered && bypasses_cache(*hindered)) return simple(facts, *hindered, facts.prompt_tokens - facts.cached_tokens);
   if (facts.cached_tokens + 1 >= facts.prompt_tokens) return {};
-  if (const auto kind = kind_of(facts.hindrance); kind && unused(facts) > 0) {
-    CacheBreak found = simple(facts, *kind, unused(facts));
-    if (*kind == BreakKind::kDamaged) found.lost = facts.lost;
+  if (hindered && unused(facts) > 0) {
+    CacheBreak found = simple(facts, *hindered, unused(facts));
+    if (*hindered == BreakKind::kDamaged) found.lost = facts.lost;
     return found;
   }
   if (facts.lost && facts.lost->tokens + unused(facts) >= kSmallGap) return from_loss(facts);
@@ -271,11 +275,7 @@ CacheBreak find_break(const BreakFacts& facts) {
   const bool unlike = facts.known_tokens <= facts.beginning_tokens + kSmallGap;
   if (facts.at) {
     CacheBreak found = Difference(facts).find();
-    // Prompts that begin otherwise and share a part by chance are not each other's changed form.
-    const bool by_chance = unlike && facts.comparison.common * 2 < facts.prompt_tokens &&
-                           (found.kind == BreakKind::kMessageChanged || found.what == VolatileText::kNone) &&
-                           (found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kVolatileText);
-    const bool named = found.kind != BreakKind::kNewContent && !by_chance;
+    const bool named = found.kind != BreakKind::kNewContent && !(unlike && shares_by_chance(facts, found));
     if (named || !unlike) {
       if (!named && unused(facts) > kSmallGap) return simple(facts, BreakKind::kNoPoint, unused(facts));
       found.lost_tokens += unused(facts);

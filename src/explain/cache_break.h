@@ -39,8 +39,14 @@ enum class BreakKind : std::uint8_t {
   kPromptScored,
   kNotCacheable,
 };
+// Fewer lost tokens are not worth a name of their own, and no offence.
+inline constexpr std::size_t kLeastLost = 32;
 inline constexpr std::size_t kBreakKinds = static_cast<std::size_t>(BreakKind::kNotCacheable) + 1;
 std::string_view to_string(BreakKind kind);  // "volatile-text"
+// The request or the server does not use the cache: nothing was looked up, and the whole prompt counts as lost.
+constexpr bool bypasses_cache(BreakKind kind) {
+  return kind == BreakKind::kCacheOff || kind == BreakKind::kPromptScored || kind == BreakKind::kNotCacheable;
+}
 
 // ---- texts that programs put into prompts and that change each time: volatile_text.cc ----
 
@@ -119,7 +125,7 @@ struct CacheBreak {
   bool has_place = false;
   PromptPlace place = {};  // of that token
   VolatileText what = VolatileText::kNone;
-  std::size_t lost_tokens = 0;  // prefilled although they were computed before
+  std::size_t lost_tokens = 0;  // prefilled although they were computed before, as far as that is known
   std::optional<LostState> lost = {};
   bool differs = false;  // `at` is a difference: the facts' texts belong to it
 };

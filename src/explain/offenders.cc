@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "text/terminal.h"
@@ -20,6 +21,13 @@ std::string cut(std::string_view text) {
 std::string time_text(double ms) {
   if (ms >= 120e3) return fmt::format("{:.1f} min", ms / 60e3);
   return ms >= 1e3 ? fmt::format("{:.1f} s", ms / 1e3) : fmt::format("{:.0f} ms", ms);
+}
+
+std::optional<BreakKind> kind_named(std::string_view name) {
+  for (std::size_t i = 0; i < kBreakKinds; ++i) {
+    if (const auto kind = static_cast<BreakKind>(i); to_string(kind) == name) return kind;
+  }
+  return std::nullopt;
 }
 
 // Numbers of messages grow with a conversation: only the first ones name a place of their own.
@@ -46,7 +54,7 @@ void Offenders::count(const std::string& client) { merge_client(client, 1); }
 
 void Offenders::add(const std::string& client, const CacheBreak& found, const std::string& line, double lost_ms,
                     std::int64_t now_ns) {
-  if (found.lost_tokens < kLeastOffence) return;
+  if (found.lost_tokens < kLeastLost) return;
   const bool is_volatile = found.kind == BreakKind::kVolatileText;
   merge({.client = client,
          .place = place_of_offence(found),
@@ -98,24 +106,22 @@ std::uint64_t Offenders::requests_of(const std::string& client) const {
 
 std::string offence_text(const Offender& offender, std::uint64_t requests) {
   std::string line = offender.client.empty() ? "clients without a name: " : fmt::format("{}: ", offender.client);
-  line += requests >= offender.times ? fmt::format("{} of {} requests: ", offender.times, requests)
-                                     : fmt::format("{} requests: ", offender.times);
+  const std::string of_all = requests >= offender.times ? fmt::format(" of {}", requests) : "";
+  line += fmt::format("{}{} request{}: ", offender.times, of_all, of_all.empty() && offender.times == 1 ? "" : "s");
   line +=
       fmt::format("{}{} in {}", offender.kind, offender.what.empty() ? "" : " (" + offender.what + ")", offender.place);
   if (!offender.line.empty()) line += fmt::format(", after \"{}\"", offender.line);
-  return line + fmt::format(": {} tokens ({}) prefilled again", text::grouped(offender.lost_tokens),
-                            time_text(offender.lost_ms));
+  const auto kind = kind_named(offender.kind);
+  return line + fmt::format(": {} tokens ({}) prefilled {}", text::grouped(offender.lost_tokens),
+                            time_text(offender.lost_ms), kind && bypasses_cache(*kind) ? "without the cache" : "again");
 }
 
 std::string_view offence_advice(const Offender& offender) {
-  for (std::size_t i = 0; i < kBreakKinds; ++i) {
-    const auto kind = static_cast<BreakKind>(i);
-    if (to_string(kind) != offender.kind) continue;
-    CacheBreak found{.kind = kind, .lost_tokens = offender.lost_tokens};
-    if (offender.what == to_string(VolatileText::kBillingLine)) found.what = VolatileText::kBillingLine;
-    return advice(found);
-  }
-  return "";
+  const auto kind = kind_named(offender.kind);
+  if (!kind) return "";
+  CacheBreak found{.kind = *kind, .lost_tokens = offender.lost_tokens};
+  if (offender.what == to_string(VolatileText::kBillingLine)) found.what = VolatileText::kBillingLine;
+  return advice(found);
 }
 
 }  // namespace kvkeep::explain

@@ -28,9 +28,6 @@ struct Offender {
   bool operator==(const Offender&) const = default;
 };
 
-// Fewer lost tokens are no offence.
-inline constexpr std::size_t kLeastOffence = 32;
-
 class Offenders {
  public:
   static constexpr std::size_t kMostOffenders = 256;
@@ -58,8 +55,8 @@ class Offenders {
   std::map<std::string, std::uint64_t> clients_;  // requests
 };
 
-// "client 'claude-cli': 41 of 50 requests: a date in system, after "Today is": 1,100,000 tokens (18.3 min) prefilled
-// again".
+// "claude-cli: 41 of 50 requests: volatile-text (date) in system, after "Today is": 1,100,000 tokens (18.3 min)
+// prefilled again".
 std::string offence_text(const Offender& offender, std::uint64_t requests);
 // The advice for its kind; "" for a kind that this version does not know.
 std::string_view offence_advice(const Offender& offender);

@@ -38,11 +38,18 @@ TEST(Offenders, AddUpByClientAndPlace) {
   EXPECT_NE(offence_advice(worst[0]), "");
 }
 
+TEST(Offenders, RequestsOutsideTheCacheAreNamedAsSuch) {
+  Offenders offenders;
+  offenders.add("a", {.kind = BreakKind::kCacheOff, .at = Position{}, .lost_tokens = 700}, "", 70, 1);
+  EXPECT_EQ(offence_text(offenders.worst().at(0), 0),
+            "a: 1 request: cache-off in the prompt: 700 tokens (70 ms) prefilled without the cache");
+}
+
 TEST(Offenders, IgnoreWhatCostsNothing) {
   Offenders offenders;
-  offenders.add("a", a_date(kLeastOffence - 1), "x", 1, 1);
+  offenders.add("a", a_date(kLeastLost - 1), "x", 1, 1);
   EXPECT_TRUE(offenders.worst().empty());
-  offenders.add("a", a_date(kLeastOffence), "x", 1, 1);
+  offenders.add("a", a_date(kLeastLost), "x", 1, 1);
   EXPECT_EQ(offenders.worst().size(), 1U);
 }
 

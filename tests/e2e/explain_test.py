@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 
-from flag_case import FlagCase, covers
+from flag_case import PARAM_SHIM, FlagCase, covers
 from support import (assistant, fresh_directory, fresh_path, main, model, run_program, segments, system, user,
                      wait_until, words)
 
@@ -323,6 +323,37 @@ class Explain(FlagCase):
                 found = self.break_of(server, dialect, talk)
                 self.assertEqual(found["kind"], "damaged")
                 self.assertGreater(found["lost_tokens"], 100)
+
+    def break_after_others(self, server, dialect):
+        """The break of a prompt that others drove out of the model's memory since it was computed."""
+        seed = self.seed()
+        talk = Talk(words(150, seed), turns=[says("hello")])
+        self.ask(server, dialect, talk)
+        for i in range(4):
+            self.ask(server, dialect, Talk(words(200, seed + 100 + i), turns=[says("hello")]))
+        return self.break_of(server, dialect, talk)
+
+    def test_loading_that_is_slower_than_prefilling(self):
+        for dialect in ALL:
+            server = self.server("-c", 512, "-np", 1, count_shim=PARAM_SHIM,
+                                 environment={"KVKEEP_SLOW_RESTORE_MS": "300"})
+            with self.subTest(dialect=dialect):
+                learnt = self.break_after_others(server, dialect)
+                self.assertIsNone(learnt, "nothing is known of the speed: it is loaded")
+                found = self.break_after_others(server, dialect)
+                self.assertEqual(found["kind"], "load-too-slow")
+                self.assertGreater(found["lost_tokens"], 100)
+                self.assertIn("--restore always", found["advice"])
+            server.stop()
+
+    def test_no_room_in_the_models_memory(self):
+        server = self.server("-c", 512, "-np", 1, count_shim=PARAM_SHIM, environment={"KVKEEP_NO_CELLS": "1"})
+        for dialect in ALL:
+            with self.subTest(dialect=dialect):
+                found = self.break_after_others(server, dialect)
+                self.assertEqual(found["kind"], "no-room")
+                self.assertGreater(found["lost_tokens"], 100)
+                self.assertIn("Raise -c", found["advice"])
 
     def test_a_model_that_goes_on_from_points(self):
         server = self.server(model_path=model("--arch", "qwen35"))

@@ -88,11 +88,13 @@ class Log(ServerCase):
             self.assertLess(at, 40)
             line = lines_of(server, count=2)[1]
             found = re.search(r"reason=new-tokens: parts at token (\d+), in the system prompt or the tools, from a known "
-                              r"conversation with (\d+) more tokens(.*) id=", line)
+                              r"conversation with (\d+) more tokens(.*); volatile-text \(date\) in system: (\d+) tokens "
+                              r"prefilled again in \d+\.\d{3}s id=", line)
             with self.subTest(flags=flags):
                 self.assertIsNotNone(found, line)
                 self.assertEqual(int(found[1]), at)
                 self.assertGreater(int(found[2]), 300)
+                self.assertGreater(int(found[4]), 290)
                 texts = re.fullmatch(r', after "(.*)": here "(.*)", there "(.*)"', found[3])
                 self.assertEqual(texts is not None, shown, line)
                 if shown:

@@ -3,6 +3,7 @@
 //   KVKEEP_PARAM_FILE=path        one "name=value" per line, written at load (the trial of the memory's class apart)
 //   KVKEEP_HIDE_BACKEND=name      libggml has no backend of this name
 //   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer
+//   KVKEEP_NO_CELLS=1             setting a sequence's state fails as if the context had no room for it
 // Preloaded (LD_PRELOAD), like the counting shim.
 
 #include <dlfcn.h>
@@ -51,6 +52,14 @@ void write_context(std::FILE* file, const llama_context_params& params) {
 
 // Set once this process loaded a model's file: the trial of a memory's class makes contexts of a clone that has none.
 bool serves_a_file = false;
+const llama_model* served = nullptr;
+
+ggml_log_callback log_callback = nullptr;
+void* log_data = nullptr;
+
+bool has_no_cells(const llama_context* context) {
+  return std::getenv("KVKEEP_NO_CELLS") != nullptr && llama_get_model(context) == served;
+}
 
 template <typename Write>
 void append(Write write) {
@@ -70,7 +79,9 @@ llama_model* llama_model_load_from_file(const char* path, llama_model_params par
   static const auto real = next(&llama_model_load_from_file, "llama_model_load_from_file");
   append([&](std::FILE* file) { write_model(file, params); });
   serves_a_file = true;
-  return real(path, params);
+  llama_model* const loaded = real(path, params);
+  served = loaded;
+  return loaded;
 }
 
 ggml_backend_reg_t ggml_backend_reg_by_name(const char* name) {
@@ -97,7 +108,18 @@ std::size_t llama_state_seq_set_data_ext(llama_context* context, const std::uint
   if (const char* slow_ms = std::getenv("KVKEEP_SLOW_RESTORE_MS")) {
     usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
   }
+  if (has_no_cells(context)) {
+    log_callback(GGML_LOG_LEVEL_ERROR, "state_read_meta: failed to find available cells in kv cache\n", log_data);
+    return 0;
+  }
   return real(context, bytes, size, seq, flags);
+}
+
+void llama_log_set(ggml_log_callback callback, void* data) {
+  static const auto real = next(&llama_log_set, "llama_log_set");
+  log_callback = callback;
+  log_data = data;
+  real(callback, data);
 }
 
 }  // extern "C"

@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     'server/api': {'base', 'chat', 'chat/grammar', 'chat/tools', 'engine'},
     'server/run': {'base', 'cache', 'engine', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'server/http': {'base', 'os'},
-    'server/trace': {'base', 'cache', 'chat', 'explain', 'os', 'server/api', 'server/run'},
+    'server/trace': {'base', 'cache', 'chat', 'explain', 'format', 'os', 'server/api', 'server/run', 'store'},
     'server/routes': {'base', 'cache', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
                       'server/http', 'server/run', 'server/trace', 'share', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},

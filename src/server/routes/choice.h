@@ -32,7 +32,7 @@ class Choice {
   // Precondition: it has ended.
   const DoneEvent& done() const { return *done_; }
 
-  // Why no more of the prompt was reused; null: nobody found out.
+  // Why no more of the prompt was reused; null: it was not explained.
   const FoundBreak* found_break() const { return found_break_.get(); }
 
   // Call it with each event of the job, before start() or result() are used.

@@ -64,7 +64,7 @@ struct Service {
   std::unique_ptr<const chat::ChatTemplate> chat_template;
   std::unique_ptr<const chat::MarkerSet> markers;
   std::unique_ptr<const chat::LongText> long_text;
-  std::unique_ptr<const chat::PieceSizes> piece_sizes;  // null: nobody asks where texts of prompts came from
+  std::unique_ptr<const chat::PieceSizes> piece_sizes;  // null: prompts do not keep where their texts came from
   chat::TurnOpenings turn_openings;
   chat::tools::ReplyFormat reply_format;
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);

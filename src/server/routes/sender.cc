@@ -143,6 +143,7 @@ std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const ap
   auto origin = std::make_shared<RequestOrigin>();
   origin->method = http.method;
   origin->path = http.path;
+  origin->client = program_of(http);
   origin->model = request.model.substr(0, kMostBytes);
   for (const auto& [name, value] : http.headers) {
     std::string known = lower_case(name);

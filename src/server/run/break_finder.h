@@ -58,7 +58,7 @@ struct ExplainOptions {
   // Beginnings of prompts that the directory has for other models or other flags.
   std::vector<std::vector<TokenId>> other_settings = {};
   bool shows_all = false;       // --explain-text: texts of other clients may be shown
-  ExplainSink* sink = nullptr;  // outlives the scheduler; null: nobody asks later
+  ExplainSink* sink = nullptr;  // outlives the scheduler; null: no request is explained later
 };
 
 // A request whose prefill begins.

@@ -146,9 +146,9 @@ std::string done_text(const EndedRequest& ended, const ShowTokens* show) {
 }
 
 std::string loss_text(const EndedRequest& ended) {
-  constexpr std::size_t kLeastTokens = 32;
-  if (ended.found == nullptr || ended.found->found.lost_tokens < kLeastTokens) return {};
+  if (ended.found == nullptr) return {};
   const explain::CacheBreak& found = ended.found->found;
+  if (found.lost_tokens < explain::kLeastLost || explain::bypasses_cache(found.kind)) return {};
   std::string text = fmt::format("; {}", explain::to_string(found.kind));
   if (found.kind == explain::BreakKind::kVolatileText) text += fmt::format(" ({})", explain::to_string(found.what));
   if (found.lost) text += fmt::format(" ({})", explain::to_string(found.lost->cause));

@@ -45,7 +45,7 @@ std::string done_text(const EndedRequest& ended, const ShowTokens* show);
 // Returns its part that says why no more was reused: where the prompt parts from known ones, or what prevented it.
 std::string miss_text(const EndedRequest& ended, const ShowTokens* show);
 // Returns its last part, "; volatile-text (date) in system: 640 tokens prefilled again in 0.520s"; "" if next to
-// nothing was.
+// nothing was, or if the request did not use the cache, which the reason says.
 std::string loss_text(const EndedRequest& ended);
 
 }  // namespace kvkeep::server

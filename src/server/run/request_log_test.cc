@@ -184,6 +184,8 @@ TEST(RequestLog, EndsWithWhatWasLost) {
   EXPECT_EQ(loss_text(one.ended()), "; evicted (disk-budget) in system: 500 tokens prefilled again in 0.500s");
   found->found.lost_tokens = 31;
   EXPECT_EQ(loss_text(one.ended()), "") << "next to nothing";
+  found->found = {.kind = explain::BreakKind::kCacheOff, .at = Position{}, .lost_tokens = 625};
+  EXPECT_EQ(loss_text(one.ended()), "") << "the reason says it, and whether it was known is not";
   one.found = nullptr;
   EXPECT_EQ(loss_text(one.ended()), "");
 }

@@ -27,7 +27,8 @@ namespace kvkeep::server {
 struct RequestOrigin {
   std::string method;
   std::string path;
-  std::string model;  // as the client named it
+  std::string client;  // the name of its program; "": it does not say
+  std::string model;   // as the client named it
   // Fields that name a session or a version of the API; never keys.
   std::vector<std::pair<std::string, std::string>> headers;
   std::string user;                         // "": not sent

@@ -105,7 +105,7 @@ void Explanations::write() {
     records = records_of(offenders_);
   }
   const auto written = store::RecordLog::rewrite(files_, options_.path, format::kOffenderRecords, records);
-  if (written || std::exchange(told_of_failure_, true)) return;
+  if (written || std::exchange(reported_failure_, true)) return;
   spdlog::warn("offenders cannot be written: {}; a restart will forget the newest", written.error().message);
 }
 

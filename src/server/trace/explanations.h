@@ -54,7 +54,7 @@ class Explanations final : public ExplainSink {
   const ExplanationsOptions options_;
   os::FileSystem& files_;
   os::Executor& executor_;
-  bool told_of_failure_ = false;  // executor only
+  bool reported_failure_ = false;  // executor only
 
   mutable Mutex mutex_;
   std::deque<ExplainedRequest> requests_ GUARDED_BY(mutex_);  // the oldest first

@@ -120,6 +120,7 @@ void add_origin(Json& json, const RequestTrace& trace) {
   const RequestOrigin& origin = trace.origin != nullptr ? *trace.origin : kNobody;
   json["method"] = text_or_null(origin.method);
   json["path"] = text_or_null(origin.path);
+  json["client"] = text_or_null(origin.client);
   json["model"] = text_or_null(origin.model);
   json["headers"] = Json::object();
   for (const auto& [name, value] : origin.headers) json["headers"][name] = value;
