@@ -68,7 +68,7 @@ TEST(CacheBreak, VolatileTextStandsBeforeTextThatStayed) {
   EXPECT_EQ(Differing(620, changed(3, 3, 180)).kind(), kVolatileText) << "in a tool's result";
   EXPECT_EQ(Differing(40, changed(1, 1, 0)).kind(), kNewContent) << "nothing after it stayed";
   EXPECT_EQ(Differing(20, changed(1, 1, 0)).kind(), kNothingKnown) << "nothing before it either";
-  EXPECT_EQ(Differing(20, changed(200, 200, 100)).kind(), kNothingKnown) << "a little by chance"
+  EXPECT_EQ(Differing(20, changed(200, 200, 100)).kind(), kNothingKnown) << "a little by chance";
 }
 
 TEST(CacheBreak, MessagesThatChanged) {
