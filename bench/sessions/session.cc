@@ -150,8 +150,10 @@ class LineReader {
   }
 
  private:
-  // Times that go back, with a new session, are those of a recording that was appended to another one.
+  // Times that go back, with a new session, are those of a recording that was appended to another one. A trace is one
+  // recording of many clients, in the order in which requests ended.
   void follow(const Json& line, double sent_s) {
+    if (field(line, "trace") != nullptr) return;
     const std::string client = text_field(line, "client");
     const std::string name = text_field(line, "session");
     if (!seen_.insert({client, name}).second) return;

@@ -113,6 +113,13 @@ TEST(Session, LeavesOutLinesOfATraceThatAreNoRequests) {
   EXPECT_EQ(refusal_of(ahead + audit), "notes.jsonl:1: no request in it");
 }
 
+TEST(Session, ATraceOfSeveralClientsKeepsItsTimes) {
+  const Session trace =
+      session_of(line(5, R"(,"trace":1,"client":"gardener")") + line(3, R"(,"trace":1,"client":"cook")"));
+  ASSERT_EQ(trace.requests.size(), 2U);
+  EXPECT_EQ(trace.requests[1].sent_s - trace.requests[0].sent_s, 2) << "the one that came later ended first";
+}
+
 TEST(Session, SaysWhichLineIsWrongAndWhy) {
   EXPECT_THAT(refusal_of(line(1) + "{broken"), HasSubstr("notes.jsonl:2: not JSON"));
   EXPECT_EQ(refusal_of("[1]"), "notes.jsonl:1: not a JSON object");

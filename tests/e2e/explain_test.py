@@ -482,13 +482,29 @@ class Explain(FlagCase):
         self.assertIn("volatile-text (date) in system", told)
         self.assertIn('agent: 5 of 6 requests: volatile-text (date) in system, after "Today is 2026-05-', told)
 
+    def test_doctor_reads_archives(self):
+        path = fresh_path("browser.har")
+        entries = []
+        for number in range(4):
+            tools = [tool(f"tool{i}", words(60, i)) for i in range(3)]
+            body = chat_body(Talk(words(50, 1), tools[::-1] if number % 2 else tools, [says(words(9, number))]))
+            entries.append({"startedDateTime": f"2026-05-04T10:00:0{number}.000Z", "time": 100,
+                            "request": {"method": "POST", "url": "http://127.0.0.1/v1/chat/completions", "headers": [],
+                                        "postData": {"mimeType": "application/json", "text": json.dumps(body)}}})
+        with open(path, "w") as file:
+            json.dump({"log": {"version": "1.2", "entries": entries}}, file)
+        told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
+        self.assertIn("tools-reordered in tool 1", told)
+        self.assertIn("clients without a name: 1 of 4 requests: tools-reordered", told)
+        self.assertIn("Send the tools in the same order", told)
+
     def test_doctor_reads_traces(self):
         path = fresh_path("trace.jsonl")
         server = self.server("--trace", path)
-        self.two_dates(server, 7)
+        self.two_dates(server, 7, headers={"User-Agent": "agent/1.0"})
         server.stop()
         told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
-        self.assertIn("1 of 2 requests: volatile-text (date) in system", told)
+        self.assertIn("agent: 1 of 2 requests: volatile-text (date) in system", told)
 
     def test_doctor_finds_settings_that_make_caching_useless(self):
         directory = fresh_directory()
