@@ -89,7 +89,6 @@ std::optional<explain::LostState> LostMemory::find_rows(TokenSpan prompt, Positi
   Position reached = known;
   for (const Held& held : held_of(prompt, known)) {
     const Position begin = held.rows->range.begin;
-    if (begin > reached) break;  // a gap: what follows was not lost with the rest
     if (held.end <= reached) continue;
     hasher.append(prompt.subspan(hasher.position().value(), begin - hasher.position()));
     if (hasher.current() != held.rows->begin_hash) continue;

@@ -33,8 +33,9 @@ class LostMemory {
   // The segment or leaf is about to leave the index.
   void note(const index::PrefixIndex& index, SegmentId segment, explain::LossCause cause, std::int64_t now_ns);
 
-  // Rows of the prompt from `known` on, as far as they were lost without a gap, wherever their segments began. `key`:
-  // of the tenant's hashes. Cost: a look at each loss, and one hash of the prompt if any may be its own.
+  // Rows of the prompt from `known` on, up to the last ones that were lost: a lost segment that continued this prefix
+  // proves that all before it was computed once, though it may have been another prompt's segment. `key`: of the
+  // tenant's hashes. Cost: a look at each loss, and one hash of the prompt if any may be its own.
   std::optional<explain::LostState> find_rows(TokenSpan prompt, Position known, const FingerprintHash& key) const;
   // The deepest lost leaf of the prompt within (within.begin, within.end].
   std::optional<explain::LostState> find_leaf(TokenSpan prompt, TokenRange within, const FingerprintHash& key) const;

@@ -120,6 +120,17 @@ TEST(LostMemory, TheKnownPartMayEndWithinLostRows) {
   }
 }
 
+// A segment that begins with a few tokens of this prompt and goes on as another one is not recognised.
+TEST(LostMemory, RowsBeforeALostSegmentWereThereAsWell) {
+  LosingIndex world(400, 100);
+  LostMemory lost;
+  LostMemory elsewhere;
+  for (int i = 4; i > 0; --i) world.lose_last(i == 1 || i == 3 ? elsewhere : lost, LossCause::kRamBudget, i);
+  EXPECT_EQ(lost.find_rows(world.tokens, Position{}, world.key), (explain::LostState{LossCause::kRamBudget, 2, 400}));
+  EXPECT_EQ(lost.find_rows(TokenSpan(world.tokens).first(300), Position{}, world.key),
+            (explain::LostState{LossCause::kRamBudget, 2, 200}));
+}
+
 TEST(LostMemory, TheNewestLossCounts) {
   LostMemory lost;
   for (const std::int64_t when : {1, 2}) {

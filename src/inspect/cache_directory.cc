@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -110,28 +111,64 @@ Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& 
 
 namespace {
 
-std::vector<std::vector<TokenId>> beginnings_of(os::FileSystem& files, const std::string& path,
-                                                const FingerprintHash& fingerprint) {
-  auto listed = files.list(path);
-  if (!listed) return {};
-  // A file's name begins with the hash of the prefix that it continues, here the empty one.
-  const std::string empty = PrefixHasher(fingerprint).current().hex(format::kNameHashBytes) + "-";
-  std::erase_if(*listed, [&](const os::FileInfo& file) {
-    return !file.name.starts_with(empty) || !file.name.ends_with(format::file_suffix(format::PartKind::kRows));
-  });
-  std::ranges::sort(*listed, std::ranges::greater(), &os::FileInfo::modified_ns);
-  if (listed->size() > kMostBeginnings) listed->resize(kMostBeginnings);
-  std::vector<std::vector<TokenId>> found;
-  for (const os::FileInfo& file : *listed) {
-    const auto start = store::read_start(files, path + "/" + file.name, format::kMaxHeaderBytes);
-    if (!start) continue;
-    auto header = format::decode_header(std::as_bytes(std::span(*start)));
-    if (!header || header->tenant != kNoTenant || header->name.begin != Position{}) continue;
-    header->tokens.resize(std::min(header->tokens.size(), kMostBeginningTokens));
-    found.push_back(std::move(header->tokens));
+// Follows the files of one model from prefix to prefix. Most prompts begin as another one does, with the template's
+// words at least, and their file begins where they leave it.
+class BeginningReader {
+ public:
+  BeginningReader(os::FileSystem& files, std::string path, const FingerprintHash& fingerprint)
+      : files_(files), path_(std::move(path)), fingerprint_(fingerprint) {
+    prefixes_[PrefixHasher(fingerprint).current().hex(format::kNameHashBytes)] = {};
+    auto listed = files.list(path_);
+    if (!listed) return;
+    unread_ = *std::move(listed);
+    std::erase_if(unread_, [](const os::FileInfo& file) {
+      return !file.name.ends_with(format::file_suffix(format::PartKind::kRows));
+    });
+    std::ranges::sort(unread_, std::ranges::greater(), &os::FileInfo::modified_ns);
   }
-  return found;
-}
+
+  std::vector<std::vector<TokenId>> read() {
+    for (std::size_t i = 0; i < kMostBeginnings && read_next(); ++i) {}
+    return std::move(found_);
+  }
+
+ private:
+  // Reads the newest file that continues a prefix that is known by now. A file's name begins with that prefix's hash.
+  bool read_next() {
+    const auto prefix_of = [this](const os::FileInfo& file) {
+      return prefixes_.find(file.name.substr(0, file.name.find('-')));
+    };
+    const auto next =
+        std::ranges::find_if(unread_, [&](const os::FileInfo& file) { return prefix_of(file) != prefixes_.end(); });
+    if (next == unread_.end()) return false;
+    read(next->name, prefix_of(*next)->second);
+    unread_.erase(next);
+    return true;
+  }
+
+  void read(const std::string& name, std::vector<TokenId> tokens) {
+    const auto start = store::read_start(files_, path_ + "/" + name, format::kMaxHeaderBytes);
+    if (!start) return;
+    const auto header = format::decode_header(std::as_bytes(std::span(*start)));
+    if (!header || header->tenant != kNoTenant || header->name.begin != Position{} + tokens.size()) return;
+    tokens.insert(tokens.end(), header->tokens.begin(), header->tokens.end());
+    tokens.resize(std::min(tokens.size(), kMostBeginningTokens));
+    PrefixHasher hasher(fingerprint_);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      hasher.append(TokenSpan(tokens).subspan(i, 1));
+      const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(i) + 1;
+      prefixes_.try_emplace(hasher.current().hex(format::kNameHashBytes), tokens.begin(), end);
+    }
+    found_.push_back(std::move(tokens));
+  }
+
+  os::FileSystem& files_;
+  const std::string path_;
+  const FingerprintHash fingerprint_;
+  std::vector<os::FileInfo> unread_;                      // the newest first
+  std::map<std::string, std::vector<TokenId>> prefixes_;  // by their hashes, as names have them
+  std::vector<std::vector<TokenId>> found_;
+};
 
 }  // namespace
 
@@ -142,7 +179,7 @@ std::vector<std::vector<TokenId>> beginnings_of_others(os::FileSystem& files, co
   std::vector<std::vector<TokenId>> found;
   for (const ModelDirectory& model : directory->models) {
     if (model.fingerprint == own) continue;
-    std::ranges::move(beginnings_of(files, model.path, model.fingerprint), std::back_inserter(found));
+    std::ranges::move(BeginningReader(files, model.path, model.fingerprint).read(), std::back_inserter(found));
   }
   return found;
 }

@@ -54,11 +54,12 @@ Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root
 // find_models(), and read_model() of each.
 Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& root);
 
-// With which tokens the prompts begin that other fingerprints below `root` have, to see whether a prompt is stored for
-// another model or other flags: of each fingerprint the kMostBeginnings newest, at most kMostBeginningTokens of each.
-// Only of prompts without a tenant, which any client may know of. A file that cannot be read counts as none.
-inline constexpr std::size_t kMostBeginnings = 16;
-inline constexpr std::size_t kMostBeginningTokens = 128;
+// Returns the first tokens of the prompts that other fingerprints below `root` have, to see whether a prompt is stored
+// for another model or other flags: of the kMostBeginnings newest files of each that hold such tokens, at most
+// kMostBeginningTokens. Only of prompts without a tenant, which any client may know of. A file that cannot be read
+// counts as none.
+inline constexpr std::size_t kMostBeginnings = 64;
+inline constexpr std::size_t kMostBeginningTokens = 64;
 std::vector<std::vector<TokenId>> beginnings_of_others(os::FileSystem& files, const std::string& root,
                                                        const FingerprintHash& own);
 

@@ -1,5 +1,7 @@
 #include "inspect/cache_directory.h"
 
+#include <algorithm>
+
 #include "inspect/sample_directory_test.h"
 
 namespace kvkeep::inspect {
@@ -45,6 +47,34 @@ TEST(CacheDirectories, CountWhoRunsOnThem) {
   second.reset();
   third.reset();
   EXPECT_EQ(count(), 0U);
+}
+
+// The tokens of a sample are 1000 * conversation + position.
+std::vector<TokenId> sample_tokens(TokenId conversation, TokenId count) {
+  std::vector<TokenId> tokens;
+  for (TokenId i = 0; i < count; ++i) tokens.push_back(conversation * 1000 + i);
+  return tokens;
+}
+
+TEST(Beginnings, AreThoseOfOtherModels) {
+  SampleDirectory directory;
+  directory.store({sim::sample_segment(kModel, 3, 0, 100), sim::sample_segment(kModel, 3, 1, 100)});
+  EXPECT_TRUE(beginnings_of_others(directory.files(), kRoot, kModel).empty());
+  const auto found = beginnings_of_others(directory.files(), kRoot, kOtherModel);
+  EXPECT_NE(std::ranges::find(found, sample_tokens(3, 16)), found.end()) << "over two files";
+}
+
+TEST(Beginnings, OfPromptsThatLeaveOthersAreWhole) {
+  SampleDirectory directory;
+  const sim::SampleSegment leaving = leaving_in_the_middle(100);
+  directory.store({sim::sample_segment(kModel, 3, 0, 100), leaving});
+  std::vector<TokenId> expected = sample_tokens(3, 4);
+  expected.insert(expected.end(), leaving.header.tokens.begin(), leaving.header.tokens.end());
+  auto found = beginnings_of_others(directory.files(), kRoot, kOtherModel);
+  EXPECT_EQ(found.size(), 2U);
+  EXPECT_NE(std::ranges::find(found, expected), found.end());
+  directory.remove(sim::sample_segment(kModel, 3, 0, 100));
+  EXPECT_TRUE(beginnings_of_others(directory.files(), kRoot, kOtherModel).empty()) << "its first tokens are gone";
 }
 
 }  // namespace

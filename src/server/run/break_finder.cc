@@ -121,6 +121,10 @@ explain::BreakFacts BreakFinder::facts_of(const BeginningRequest& request) const
   if (off || facts.cached_tokens + 1 >= facts.prompt_tokens) return facts;
   const TokenRange unused{Position{} + facts.cached_tokens, Position{} + facts.known_tokens};
   facts.lost = cache_.lost_state(request.tokens, unused, request.job.tenant);
+  // State that was known when the request came left the cache since, if its load found it damaged.
+  if (!facts.lost && facts.hindrance == Hindrance::kLoadFailed) {
+    facts.lost = cache_.lost_state(request.tokens, {unused.begin, unused.begin}, request.job.tenant);
+  }
   const bool damaged = facts.lost && facts.lost->cause == explain::LossCause::kDamaged;
   if (damaged && facts.hindrance == Hindrance::kLoadFailed) facts.hindrance = Hindrance::kDamaged;
   if (request.difference != nullptr) {

@@ -94,10 +94,15 @@ std::optional<MissReason> Request::restore_failure() const {
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
 }
 
+void Request::note_known(const policy::KnownPath& path) {
+  known = path;
+  if (!reported) stats.known_tokens = std::max<std::size_t>(stats.known_tokens, path.end.value());
+}
+
 void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks) {
   JobStats& stats = request.stats;
   stats.cached_tokens = request.told_tokens = held.value();
-  stats.known_tokens = request.known.end.value();
+  stats.known_tokens = std::min(stats.known_tokens, request.effective.tokens.size());
   const auto& text_from = request.effective.text_from;
   if (text_from && *text_from < held) stats.source = as_text(stats.source);
   stats.miss = lookup.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),

@@ -86,6 +86,8 @@ struct Request {
   LookupTiers tiers() const {
     return {.memory = !fork_refused && !wants_scores(), .cache = !restore.gave_up() && !wants_scores()};
   }
+  // A lookup found so much known. A later one may leave the cache out, which does not make the prompt less known.
+  void note_known(const policy::KnownPath& path);
   // Returns what prevented the restore of more, if anything did.
   std::optional<MissReason> restore_failure() const;
 };

@@ -176,7 +176,7 @@ bool Scheduler::start(Request& request) {
   const TokenSpan tokens = request.effective.tokens;
   FoundPath found = lookup_.find(request.job, tokens, terms(), request.tiers());
   const policy::Plan plan = policy::make_plan(found.view);
-  request.known = found.known;
+  request.note_known(found.known);
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
   if (lookup_.cached(request.job) && await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_)) {
