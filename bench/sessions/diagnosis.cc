@@ -156,7 +156,7 @@ class Diagnoser {
     facts.cached_tokens = facts.known_tokens = made.known;
     facts.beginning_tokens = kBeginning;
     facts.parts = &prompt.parts;
-    facts.thoughts = {"%reasoning\n", ""};
+    facts.thoughts = {"reasoning\n", ""};  // a section's name; its sign '%' begins each other section, too
     if (nearest != nullptr && made.known < std::min(made.words, nearest->size())) {
       add_texts(prompt.ids, *nearest, facts, made);
     }
