@@ -133,7 +133,8 @@ class Log(ServerCase):
         server.post("/v1/completions", {"prompt": words(200) + " " + words(80, 7), "max_tokens": 1})
         line = lines_of(server, count=2)[1]
         self.assertRegex(line, r"parts at token \d+ from a known conversation with \d+ more tokens; before that this model can go "
-                               r"on only from points \(docs/cuts.md\), (the last of them at \d+|none of them is kept) id=")
+                               r"on only from points \(docs/cuts.md\), (the last of them at \d+|none of them is kept); no-point in "
+                               r"the prompt: \d+ tokens prefilled again in \d+\.\d{3}s id=")
 
     def test_a_request_outside_the_cache_says_so(self):
         server = self.server()
