@@ -136,6 +136,26 @@ TEST_F(BreakFinderTest, LostStateIsNamed) {
   EXPECT_GE(found->found.lost_tokens, 128U);
 }
 
+// The prompt was known to its end when the request came; its load found the rows damaged.
+TEST_F(BreakFinderTest, DamageThatTheLoadFoundIsNamed) {
+  Sequences sequences = make_sequences();
+  const Tokens prompt = counting(200);
+  run(sequences, prompt);
+  executor.run_all();
+  sequences.clear_idle();  // it holds the state
+  cache.report_damaged(cache.lease(prompt)->steps().front().segment);
+  BreakFinder breaks = make();
+  stats.prompt_tokens = stats.known_tokens = prompt.size();
+  stats.miss = MissReason::kLoadFailed;
+  const auto find_it = [&] {
+    return breaks.find({job, stats, prompt, /*asker=*/nullptr, /*difference=*/nullptr, /*known_rest=*/{}})->found;
+  };
+  EXPECT_EQ(find_it().kind, BreakKind::kDamaged);
+  EXPECT_EQ(find_it().lost_tokens, 200U);
+  stats.miss = MissReason::kNoCells;
+  EXPECT_EQ(find_it().kind, BreakKind::kNoRoom);
+}
+
 TEST_F(BreakFinderTest, OtherSettingsAreRecognisedByTheBeginning) {
   BreakFinder breaks = make({.other_settings = {counting(64)}});
   EXPECT_EQ(find(breaks, counting(200), {})->found.kind, BreakKind::kOtherSettings);

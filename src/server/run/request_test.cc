@@ -30,6 +30,17 @@ bool sees(const engine::SamplingParams& sampling, std::size_t seen) {
   return static_cast<const FakeSampler&>(*request->sampler).influence() == expected.influence();
 }
 
+TEST(Request, IsNoLessKnownToALookUpWithoutTheCache) {
+  Request request;
+  request.note_known({.end = Position{100}, .points = {}, .runs = {}});
+  request.note_known({.end = Position{4}, .points = {}, .runs = {}});
+  EXPECT_EQ(request.known.end, Position{4}) << "cuts follow the last look-up";
+  EXPECT_EQ(request.stats.known_tokens, 100U);
+  request.reported = true;
+  request.note_known({.end = Position{300}, .points = {}, .runs = {}});
+  EXPECT_EQ(request.stats.known_tokens, 100U) << "as it was when its prefill began";
+}
+
 TEST(Request, TheSamplerSeesWhatPenaltiesLookBackAt) {
   engine::SamplingParams sampling;
   sampling.presence_penalty = 1;
