@@ -49,7 +49,7 @@ class Report {
       const std::string line = explain::offence_text(offender, offenders.requests_of(offender.client));
       print(text::wrapped(text::printable(fmt::format("{}. {}", shown, line), 1'000), kDoctorColumns, 6));
       if (const std::string_view advice = explain::offence_advice(offender); !advice.empty()) {
-        print(text::wrapped(fmt::format("      {}", advice), kDoctorColumns, 6));
+        print("      " + text::wrapped(advice, kDoctorColumns - 6, 6));
       }
     }
     if (shown == 0) add({{Severity::kFine, "no text kept prompts from being reused"}});

@@ -112,8 +112,9 @@ std::string offence_text(const Offender& offender, std::uint64_t requests) {
       fmt::format("{}{} in {}", offender.kind, offender.what.empty() ? "" : " (" + offender.what + ")", offender.place);
   if (!offender.line.empty()) line += fmt::format(", after \"{}\"", offender.line);
   const auto kind = kind_named(offender.kind);
-  return line + fmt::format(": {} tokens ({}) prefilled {}", text::grouped(offender.lost_tokens),
-                            time_text(offender.lost_ms), kind && bypasses_cache(*kind) ? "without the cache" : "again");
+  const std::string time = offender.lost_ms > 0 ? fmt::format(" ({})", time_text(offender.lost_ms)) : "";
+  return line + fmt::format(": {} tokens{} prefilled {}", text::grouped(offender.lost_tokens), time,
+                            kind && bypasses_cache(*kind) ? "without the cache" : "again");
 }
 
 std::string_view offence_advice(const Offender& offender) {

@@ -56,7 +56,7 @@ class Offenders {
 };
 
 // "claude-cli: 41 of 50 requests: volatile-text (date) in system, after "Today is": 1,100,000 tokens (18.3 min)
-// prefilled again".
+// prefilled again". Without the time if none is known, as in recordings.
 std::string offence_text(const Offender& offender, std::uint64_t requests);
 // The advice for its kind; "" for a kind that this version does not know.
 std::string_view offence_advice(const Offender& offender);

@@ -43,6 +43,9 @@ TEST(Offenders, RequestsOutsideTheCacheAreNamedAsSuch) {
   offenders.add("a", {.kind = BreakKind::kCacheOff, .at = Position{}, .lost_tokens = 700}, "", 70, 1);
   EXPECT_EQ(offence_text(offenders.worst().at(0), 0),
             "a: 1 request: cache-off in the prompt: 700 tokens (70 ms) prefilled without the cache");
+  offenders.add("b", {.kind = BreakKind::kNoPoint, .at = Position{}, .lost_tokens = 800}, "", 0, 1);
+  EXPECT_EQ(offence_text(offenders.worst().at(0), 4),
+            "b: 1 of 4 requests: no-point in the prompt: 800 tokens prefilled again");
 }
 
 TEST(Offenders, IgnoreWhatCostsNothing) {
