@@ -8,7 +8,6 @@
 
 #include "inspect/cache_directory.h"
 #include "inspect/model_notes.h"
-#include "inspect/view.h"
 #include "policy/evict_candidate.h"
 
 namespace kvkeep::cli {
@@ -57,20 +56,32 @@ void DirectoryNotes::look_at_pins() {
   }
 }
 
+Result<inspect::Forest> DirectoryNotes::read_forest() const {
+  inspect::CacheDirectory directory;
+  directory.root = store::directory_of(directory_);
+  TRY_ASSIGN(inspect::ModelDirectory own, inspect::read_model(files_, directory.root, fingerprint_));
+  directory.models.push_back(std::move(own));
+  return inspect::plant(std::move(directory));
+}
+
+Result<bool> DirectoryNotes::change_pin(const PrefixHash& prefix, bool pin) const {
+  TRY_ASSIGN(const inspect::Forest forest, read_forest());
+  TRY_ASSIGN(const inspect::IdTarget run, forest.ids.find(prefix.hex()));
+  TRY_ASSIGN(const std::size_t changed, inspect::change_pins(files_, forest, {run}, pin));
+  return changed > 0;
+}
+
 // A pin is a hash; the ids of its prefix are found in the files.
 void DirectoryNotes::find_prefixes() {
   pinned_.clear();
   if (pins_.empty()) return;
-  inspect::CacheDirectory directory;
-  directory.root = store::directory_of(directory_);
-  auto own = inspect::read_model(files_, directory.root, fingerprint_);
-  if (!own) {
+  Result<inspect::Forest> read = read_forest();
+  if (!read) {
     pins_.clear();  // so that the next look tries again
-    return warn_once(own.error());
+    return warn_once(read.error());
   }
-  own->pins = pins_;  // not the pins that were written since they were read
-  directory.models.push_back(std::move(*own));
-  const inspect::Forest forest = inspect::plant(std::move(directory));
+  inspect::Forest& forest = *read;
+  forest.directory.models.front().pins = pins_;  // not the pins that were written since they were read
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
     const auto& found = forest.directory.models[model].files.segments;
     for (const std::size_t run : inspect::pinned_runs(forest, model)) {

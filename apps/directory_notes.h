@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/result.h"
 #include "base/types.h"
 #include "cache/cache.h"
 #include "inspect/model_notes.h"
+#include "inspect/view.h"
 #include "os/clock.h"
+#include "os/executor.h"
 #include "os/file_system.h"
 #include "os/threads.h"
 
@@ -27,11 +30,19 @@ class DirectoryNotes {
   DirectoryNotes(const DirectoryNotes&) = delete;
   DirectoryNotes& operator=(const DirectoryNotes&) = delete;
 
+  // Pins the prefix of this name, or unpins it, as `kvkeep cache pin` does: the file of pins changes, and a later look
+  // keeps the prefix. Returns false if that is so already. kNotFound if the prefix is not on disk. Thread safe; reads
+  // the directory.
+  Result<bool> change_pin(const PrefixHash& prefix, bool pin) const;
+  // A thread for such changes.
+  os::Executor& executor() { return *changes_; }
+
  private:
   struct Pinned {
     std::vector<TokenId> ids;
     Tenant tenant;
   };
+  Result<inspect::Forest> read_forest() const;
   void look_at_note();
   void look_at_pins();
   void find_prefixes();
@@ -49,6 +60,7 @@ class DirectoryNotes {
   std::vector<Pinned> pinned_;
   std::int64_t kept_ns_ = 0;
   bool warned_ = false;
+  const std::unique_ptr<os::Executor> changes_ = os::make_thread_executor("kv-notes");
   std::unique_ptr<os::Ticker> ticker_;  // last, so that its thread ends first
 };
 

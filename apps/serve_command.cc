@@ -308,6 +308,10 @@ std::optional<server::SlotFiles> slot_files(const ServeOptions& options, os::Exe
   return server::SlotFiles{options.slot_save_path, &os::real_file_system(), &writer};
 }
 
+server::Pins pins_by(DirectoryNotes& notes) {
+  return {[&notes](const PrefixHash& prefix, bool pin) { return notes.change_pin(prefix, pin); }, &notes.executor()};
+}
+
 Status check_slot_directory(const std::string& path) {
   if (path.empty()) return {};
   const Result<std::string> place = os::resolve_links(path);
@@ -372,11 +376,10 @@ void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std:
   os::notify_manager(os::ServiceState::kStopping, "ending requests and writing what is to be kept");
 }
 
-void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache) {
+void connect(server::Service& service, server::Scheduler& scheduler, cache::Cache& cache, DirectoryNotes* notes) {
   service.scheduler = &scheduler;
-  service.cache_stats = [&cache] { return cache.stats(); };
-  service.share_counters = [&cache] { return cache.share_counters(); };
-  service.stored = [&cache](TokenSpan prompt, const Tenant& tenant) { return cache.stored(prompt, tenant); };
+  service.cache = &cache;
+  if (notes != nullptr) service.pins = {pins_by(*notes)};
   if (service.embeddings != nullptr) service.embeddings->wake_by([&scheduler] { scheduler.wake(); });
 }
 
@@ -531,7 +534,7 @@ Status run_serve(const ServeOptions& options) {
   const server::ExplainOptions explain = explain_options(service, own_directory);
   server::Scheduler scheduler(scheduler_options(options, service, texts, show, tracing.sink(), explain), *engine, cache,
                               os::real_clock());
-  connect(service, scheduler, cache);
+  connect(service, scheduler, cache, notes ? &*notes : nullptr);
   service.slot_files = slot_files(options, *writer);
   add_all_routes(*http, service, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cache/cache_options.h"
+#include "cache/cache_stats.h"
 #include "cache/model_memory.h"
 #include "cache_setup.h"
 #include "engine/engine.h"

@@ -5,9 +5,18 @@
 
 #include "base/assert.h"
 #include "cache/cache_parts.h"
+#include "cache/catalog.h"
 #include "cache/paths.h"
 
 namespace kvkeep::cache {
+
+namespace {
+
+Error kept_by_another() {
+  return unsupported("another server keeps the directory of the disk cache; ask that one, or use `kvkeep cache rm`");
+}
+
+}  // namespace
 
 // ---- opening and closing ----
 
@@ -315,11 +324,14 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
   parts_->forgetting.sweep();
 }
 
+bool Cache::is_unwanted(const Track& track) const {
+  CacheLock lock(parts_->mutex);
+  return parts_->forgetting.is_unwanted(track.cursor().segment);
+}
+
 Result<Position> Cache::forget(TokenSpan path, const Tenant& tenant) {
   Parts& parts = *parts_;
-  if (parts.disk != nullptr && !parts.disk->store().keeper()) {
-    return unsupported("another server keeps the directory of the disk cache; ask that one, or use `kvkeep cache rm`");
-  }
+  if (parts.disk != nullptr && !parts.disk->store().keeper()) return kept_by_another();
   CacheLock lock(parts.mutex);
   const index::Cursor end = parts.table.index().advance({kRootSegment, {}, tenant}, path);
   const std::optional<SegmentId> own = own_part(parts.table, end);
@@ -361,6 +373,47 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
                           std::move(bytes).freeze(size_bytes), Keeping::kOnDisk);
 }
 
+// ---- for people ----
+
+Listing Cache::list(SegmentId after, std::size_t most, const Tenant& tenant) const {
+  CacheLock lock(parts_->mutex);
+  return list_prefixes(parts_->table, after, most, tenant);
+}
+
+std::vector<ListedPrefix> Cache::hottest(std::size_t most, const Tenant& tenant) const {
+  CacheLock lock(parts_->mutex);
+  return hottest_prefixes(parts_->table, most, tenant);
+}
+
+Result<ListedPrefix> Cache::find(std::string_view digits, const Tenant& tenant) const {
+  CacheLock lock(parts_->mutex);
+  return find_prefix(parts_->table, digits, tenant);
+}
+
+std::vector<TokenId> Cache::tokens_of(const ListedPrefix& prefix) const {
+  const SegmentTable& table = parts_->table;
+  CacheLock lock(parts_->mutex);
+  for (const SegmentId segment : table.index().ending_with(prefix.hash)) {
+    if (table.info(segment).kind == format::PartKind::kRows)
+      return table.index().path_tokens({segment, prefix.range.end});
+  }
+  return {};
+}
+
+Result<Cleared> Cache::clear(const ClearScope& scope) {
+  Parts& parts = *parts_;
+  if (parts.disk != nullptr && !parts.disk->store().keeper()) return kept_by_another();
+  CacheLock lock(parts.mutex);
+  TRY_ASSIGN(const std::vector<SegmentId> beginnings, beginnings_to_clear(parts.table, scope, parts.clock.wall_ns()));
+  Cleared cleared;
+  for (const SegmentId beginning : beginnings) {
+    count_cleared(parts.table, beginning, cleared);
+    parts.forgetting.forget(beginning, explain::LossCause::kForgotten);
+  }
+  parts.forgetting.sweep();
+  return cleared;
+}
+
 // ---- figures ----
 
 CacheStats Cache::stats() const {
@@ -383,14 +436,18 @@ CacheStats Cache::stats() const {
   stats.stored = parts.stored;
   stats.refused = parts.refused;
   stats.damaged = parts.forgetting.damaged();
-  stats.ram_evicted = parts.ram_evictor.evicted();
+  stats.stored_bytes = parts.stored_bytes;
+  stats.reuse = parts.reuse;
+  stats.from_ram = parts.ram_evictor.evicted();
   stats.expired = parts.expiry.expired();
   if (parts.disk != nullptr) {
     stats.index_memory += parts.disk_evictor->memory();
     stats.disk_used = parts.disk->used();
     stats.disk_budget = parts.disk->budget();
-    stats.disk_evicted = parts.disk_evictor->evicted();
-    stats.disk_stopped = parts.disk->store().stopped();
+    stats.from_disk = parts.disk_evictor->evicted();
+    const store::DiskStore& store = parts.disk->store();
+    stats.disk_stopped = store.stopped();
+    stats.directory = {true, store.keeper(), store.shared(), store.lease_left()};
   }
   return stats;
 }

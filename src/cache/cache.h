@@ -34,6 +34,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -53,6 +54,12 @@ struct LostState;
 }
 
 namespace kvkeep::cache {
+
+struct CacheStats;
+struct ClearScope;
+struct Cleared;
+struct ListedPrefix;
+struct Listing;
 
 class Cache {
  public:
@@ -149,6 +156,8 @@ class Cache {
   // takes them last, as far as kept state fills at most half of a tier. A later call may prolong that. Survives a
   // restart. At most policy::kLongestKeepNs. Cost: O(segments and leaves of the path).
   void keep(const Track& track, std::int64_t keep_ns);
+  // Returns true if clear() took a part of the path that the track moved over.
+  bool is_unwanted(const Track& track) const;
   // Runs of [from, track.position()) without window rows, each within one segment.
   std::vector<TokenRange> missing_windows(const Track& track, Position from) const;
   // Adds window rows of a run that missing_windows() named, or of a part of one. Returns false if refused.
@@ -160,6 +169,16 @@ class Cache {
   // The same for a point, or for all window rows of one window.
   bool make_room_for_point(std::size_t size_bytes);
   ByteCount point_bytes() const;
+
+  // ---- for people (catalog.h; cache_stats.h) ----
+
+  Listing list(SegmentId after, std::size_t most, const Tenant& tenant) const;
+  std::vector<ListedPrefix> hottest(std::size_t most, const Tenant& tenant) const;
+  Result<ListedPrefix> find(std::string_view digits, const Tenant& tenant) const;
+  // The token ids of a listed prefix from its beginning to its end; empty if it is not known any more.
+  std::vector<TokenId> tokens_of(const ListedPrefix& prefix) const;
+  // Forgets state in every tier, at once or when it is released. kUnsupported: see forget().
+  Result<Cleared> clear(const ClearScope& scope);
 
   // For the audit. A path that a restore would read, chosen by `random`: among those whose last segment or leaf lies
   // only on disk, else among those in RAM. Returns nullopt if nothing is stored. Cost: O(segments and leaves).
@@ -174,7 +193,7 @@ class Cache {
   void tick();
   // Waits until everything accepted so far is durable or refused, then saves the index. Not from an executor's task.
   void flush();
-  CacheStats stats() const;
+  CacheStats stats() const;  // cache_stats.h
 
  private:
   struct Parts;

@@ -20,7 +20,7 @@ TEST(CacheEviction, DiskBudgetHoldsAndLeasedPathsStay) {
     world.writer.run_all();
     ASSERT_LE(world.store->used(), budget) << "after conversation " << i;
   }
-  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_GT(world.cache->stats().from_disk.count(), 0U);
   EXPECT_EQ(world.check(kept), 160U);
   EXPECT_EQ(world.check(conversation(3000, 160)), 160U) << "what was stored last is there";
 }
@@ -35,7 +35,7 @@ TEST(CacheEviction, RamOnlyBudgetHoldsAndForgetsLeavesFirst) {
     ASSERT_LE(world.cache->stats().ram_used.value(), 100 * kRowBytes);
     ASSERT_GE(world.check(tokens), 32U) << "the shared prefix is used by every conversation";
   }
-  EXPECT_GT(world.cache->stats().ram_evicted, 0U);
+  EXPECT_GT(world.cache->stats().from_ram.count(), 0U);
 }
 
 TEST(CacheEviction, UseDecidesWhatStays) {
@@ -135,7 +135,7 @@ void fill_disk(World& world) {
     world.grow(conversation(i * 100, 64));
     world.writer.run_all();
   }
-  ASSERT_EQ(world.cache->stats().disk_evicted, 0U);
+  ASSERT_EQ(world.cache->stats().from_disk.count(), 0U);
 }
 
 TEST(CacheEviction, GoesOnNextToAHeldChainThatWasNeverWritten) {
@@ -186,7 +186,7 @@ TEST(CacheEviction, ASegmentThatWaitsForTheWriterKeepsItsAncestors) {
     whole = whole + conversation(70, 16);
     EXPECT_EQ(world.grow(whole), whole.size());
     world.writer.run_all();  // while it waits unheld, room is made for earlier ones
-    EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+    EXPECT_GT(world.cache->stats().from_disk.count(), 0U);
     EXPECT_EQ(world.cache->stats().disk_refused, refused);
     ASSERT_TRUE(world.restart());
     EXPECT_EQ(world.check(whole), whole.size());
@@ -207,7 +207,7 @@ class CacheEvictionRace : public testing::Test {
     for (TokenId i = 100; world_.store->used() + ByteCount{8192} <= world_.store->budget(); ++i) {
       world_.grow(conversation(i * 10, 32), 32);
       world_.writer.run_all();
-      ASSERT_EQ(world_.cache->stats().disk_evicted, 0U);
+      ASSERT_EQ(world_.cache->stats().from_disk.count(), 0U);
     }
     world_.files.set_observer([&, files = world_.segment_files().size(), used = false]() mutable {
       const bool one_left = world_.segment_files().size() < std::exchange(files, world_.segment_files().size());
@@ -217,7 +217,7 @@ class CacheEvictionRace : public testing::Test {
     world_.grow(large, 128);
     world_.writer.run_all();
     world_.files.set_observer(nullptr);
-    EXPECT_GT(world_.cache->stats().disk_evicted, 1U);
+    EXPECT_GT(world_.cache->stats().from_disk.count(), 1U);
     EXPECT_EQ(world_.cache->stats().disk_refused, 0U);
     EXPECT_EQ(world_.check(large), 128U);
   }
@@ -355,7 +355,7 @@ TEST(CacheEviction, FilesOfOthersLeaveFirstWhileTheyHoldMostOfTheDisk) {
     world.writer.run_all();
   }
   EXPECT_EQ(world.cache->stats().disk_refused, 0U);
-  EXPECT_EQ(world.cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(world.cache->stats().from_disk.count(), 0U);
   EXPECT_LT(world.store->foreign_bytes(), ByteCount{35 * 8192});
   for (TokenId i = 1; i <= 4; ++i) EXPECT_EQ(world.check(conversation(i * 100, 64)), 64U);
 }
@@ -369,7 +369,7 @@ TEST(CacheEviction, FilesOfOthersThatHoldLittleStayUntilNothingElseMayLeave) {
     world.grow(conversation(i * 100, 64));
     world.writer.run_all();
   }
-  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_GT(world.cache->stats().from_disk.count(), 0U);
   EXPECT_EQ(world.store->foreign_bytes(), foreign);
   std::vector<std::shared_ptr<Lease>> held;
   for (TokenId i = 1; i <= 20; ++i) held.push_back(world.cache->lease(conversation(i * 100, 64)));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Options of a cache, its statistics, and results of its calls.
+// Options of a cache, and results of its calls.
 
 #include <algorithm>
 #include <cstdint>
@@ -86,37 +86,6 @@ struct StoredPath {
   std::vector<TokenId> tokens;  // from the beginning to the end of the segment, or to the leaf
   Tenant tenant = kNoTenant;
   Position begin;  // of the segment, or of the one that the leaf hangs in
-};
-
-struct CacheStats {
-  std::uint64_t segments = 0;
-  std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
-  std::uint64_t points = 0;  // points, whole states and windows
-  std::uint64_t built = 0;   // whole states that were stored as differences from another
-  ByteCount built_saved;     // bytes that the differences saved
-  ByteCount points_ram;      // their share of ram_used and disk_used
-  ByteCount points_disk;
-  ByteCount ram_used;
-  ByteCount ram_budget;
-  ByteCount disk_used;
-  ByteCount disk_budget;
-  ByteCount index_memory;
-  ByteCount staging_idle;  // buffers that wait for rows, not in ram_used
-  // Segments and points:
-  std::uint64_t stored = 0;        // accepted by store(), store_point() and store_window()
-  std::uint64_t refused = 0;       // not accepted: no room
-  std::uint64_t disk_refused = 0;  // could not be put on disk
-  std::uint64_t damaged = 0;       // found damaged when loaded
-  std::uint64_t ram_evicted = 0;
-  std::uint64_t disk_evicted = 0;
-  std::uint64_t expired = 0;         // left at the end of the time to live
-  std::uint64_t waiting_writes = 0;  // in the write queue
-  std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags
-  std::uint64_t remembered = 0;      // of those still waiting, see CacheOptions::most_waiting
-  std::uint64_t disk_stops = 0;      // times that the file system had too little free space
-  std::uint64_t put_off = 0;         // times that one waited in RAM for the next day's writes
-  bool disk_stopped = false;         // the file system has too little free space now
-  std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };
 
 }  // namespace kvkeep::cache

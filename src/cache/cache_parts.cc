@@ -103,6 +103,7 @@ std::vector<SegmentId> Cache::Parts::use(const Lease& lease, std::optional<Posit
   const auto leaves = restored ? lease.cover(*restored) : std::nullopt;
   CacheLock lock(mutex);
   const std::int64_t now_ns = clock.wall_ns();
+  reuse.add(static_cast<double>(now_ns - table.entry(lease.steps().back().segment).last_used_ns) / 1e9);
   std::vector<SegmentId> used;
   for (const LeasedStep& step : lease.steps()) {
     table.use(step.segment, now_ns);
@@ -126,8 +127,9 @@ std::vector<SegmentId> Cache::Parts::use(const Lease& lease, std::optional<Posit
 // ---- storing ----
 
 void Cache::Parts::admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) {
-  ram.hold(added, std::move(bytes));
   ++stored;
+  stored_bytes += ByteCount{bytes->size()};
+  ram.hold(added, std::move(bytes));
   if (keeping == Keeping::kOnDisk) return write_back.offer(added);
   table.set_unwritten(added, Waits::kContinuation);
   write_back.post_settle(added);

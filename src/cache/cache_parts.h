@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "cache/cache_stats.h"
 #include "cache/disk_writer.h"
 #include "cache/evictor.h"
 #include "cache/expiry.h"
@@ -75,6 +76,8 @@ struct Cache::Parts {
   Loader loader;
   Expiry expiry;
   std::uint64_t stored GUARDED_BY(kCacheLock) = 0;
+  ByteCount stored_bytes GUARDED_BY(kCacheLock);
+  IdleTimes reuse GUARDED_BY(kCacheLock);
   std::uint64_t refused GUARDED_BY(kCacheLock) = 0;
 };
 

@@ -32,7 +32,7 @@ class CachePointsEviction : public testing::TestWithParam<Case> {
     return world;
   }
   std::uint64_t evicted(const World& world) const {
-    return on_disk() ? world.cache->stats().disk_evicted : world.cache->stats().ram_evicted;
+    return on_disk() ? world.cache->stats().from_disk.count() : world.cache->stats().from_ram.count();
   }
   static void keep_others(World& world, TokenId first, int count, std::int64_t apart_ms = 60'000) {
     for (int i = 0; i < count; ++i) {
@@ -210,7 +210,7 @@ TEST(CachePointsEvictionOnDisk, RoomIsMadeNextToUselessRowsThatWereNeverWritten)
     ASSERT_TRUE(world.keep(conversation(1000 + i * 10, 64), 64));
     world.writer.run_all();
   }
-  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_GT(world.cache->stats().from_disk.count(), 0U);
   EXPECT_EQ(world.cache->stats().disk_refused, refused);
 }
 
@@ -269,7 +269,7 @@ TEST(CacheWindowsEviction, PiecesOfABrokenWindowLeaveFirst) {
   world.writer.run_all();
   ASSERT_EQ(world.restorable(broken), std::vector<std::size_t>{});
   ASSERT_EQ(world.restorable(whole), range_of(64, 64));
-  for (TokenId i = 0; i < 50 && world.cache->stats().disk_evicted == 0; ++i) {
+  for (TokenId i = 0; i < 50 && world.cache->stats().from_disk.count() == 0; ++i) {
     ASSERT_TRUE(world.keep(conversation(1000 + i * 10, 64), 64));
     world.writer.run_all();
   }

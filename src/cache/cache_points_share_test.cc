@@ -32,7 +32,7 @@ class PointsShare : public testing::TestWithParam<ModelClass> {
 TEST_P(PointsShare, TheyLeaveBeyondItAndRowsStay) {
   open(4);  // of 30 that there is room for, eight or so
   fill();
-  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_GT(world.cache->stats().from_disk.count(), 0U);
   EXPECT_GT(restorable_count(), 2U);
   EXPECT_LT(restorable_count(), 15U);
   for (TokenId i = 0; i < 30; ++i) EXPECT_EQ(world.cache->lease(conversation(100 + i * 10, 64))->end(), Position{64});
@@ -43,7 +43,7 @@ TEST_P(PointsShare, AllOfTheDiskIsNoLimit) {
   open(100);
   fill();
   EXPECT_EQ(restorable_count(), 30U);
-  EXPECT_EQ(world.cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(world.cache->stats().from_disk.count(), 0U);
 }
 
 TEST_P(PointsShare, WithNoneOnlyRowsAreStored) {

@@ -278,7 +278,7 @@ TEST_P(CachePoints, AStateLargerThanTheDiskPushesNothingOut) {
   }
   one->writer.run_all();
   EXPECT_EQ(one->cache->stats().disk_refused, 1U);
-  EXPECT_EQ(one->cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(one->cache->stats().from_disk.count(), 0U);
   EXPECT_EQ(one->store->used(), before);
   EXPECT_EQ(one->restorable(small), std::vector<std::size_t>{32});
 }
@@ -296,7 +296,7 @@ TEST_P(CachePoints, ALeaseHoldsItsPoints) {
     one->writer.run_all();
     ASSERT_LE(one->store->used(), one->store->budget());
   }
-  EXPECT_GT(one->cache->stats().disk_evicted, 0U);
+  EXPECT_GT(one->cache->stats().from_disk.count(), 0U);
   EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{32});
   EXPECT_EQ(one->restorable(conversation(3000, 32)), std::vector<std::size_t>{32}) << "what was stored last is there";
 }

@@ -36,7 +36,7 @@ TEST_P(CacheOnAFullDisk, RamGoesOnAndWhatWaitedIsStoredWhenThereIsRoom) {
   CacheStats stats = world.cache->stats();
   EXPECT_TRUE(stats.disk_stopped);
   EXPECT_EQ(stats.disk_stops, 1U);
-  EXPECT_EQ(stats.disk_evicted, 0U) << "what is there gives no room";
+  EXPECT_EQ(stats.from_disk.count(), 0U) << "what is there gives no room";
   leave_free(mebibytes(4));
   world.cache->tick();
   world.writer.run_all();
@@ -141,7 +141,7 @@ TEST_F(CacheWithALaggingDisk, WaitingSegmentsEvictedFromRamLeaveNoHole) {
     ASSERT_EQ(world.grow(conversation(i * 100, 64)), 64U);
     world.writer.run_one();
   }
-  EXPECT_GT(world.cache->stats().ram_evicted, 0U);
+  EXPECT_GT(world.cache->stats().from_ram.count(), 0U);
   EXPECT_EQ(world.cache->stats().refused, 0U);
   world.cache->flush();
   const std::size_t files = world.segment_files().size();

@@ -245,8 +245,8 @@ TEST(CacheSharing, TheKeeperMakesRoomForBoth) {
     servers.tick(1);
     ASSERT_TRUE(servers.budget_holds());
   }
-  EXPECT_GT(servers.first.cache->stats().disk_evicted, 0U);
-  EXPECT_EQ(servers.second.cache->stats().disk_evicted, 0U);
+  EXPECT_GT(servers.first.cache->stats().from_disk.count(), 0U);
+  EXPECT_EQ(servers.second.cache->stats().from_disk.count(), 0U);
   const Tokens last = conversation(900, 64);
   ASSERT_TRUE(servers.keep(servers.second, last));
   servers.tick();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "cache/cache_stats.h"
 #include "cache/capture.h"
 #include "cache/shaky_tier_fixture.h"
 #include "share/frail_engine_fixture.h"

@@ -120,7 +120,7 @@ TEST_P(CacheThreads, StoreLoadEvictAndLookAtOnce) {
   const CacheStats stats = cache_->stats();
   EXPECT_GT(loaded_tokens_, 0U);
   EXPECT_GT(stats.stored, 0U);
-  EXPECT_GT(stats.disk_evicted + stats.ram_evicted, 0U) << "the budgets are to be too small";
+  EXPECT_GT(stats.from_disk.count() + stats.from_ram.count(), 0U) << "the budgets are to be too small";
   EXPECT_EQ(stats.damaged, 0U);
   EXPECT_EQ(stats.waiting_writes, 0U);
   for (std::size_t i = 0; i < kThreads; ++i) load(prompt_of(i, 0));

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "cache/cache.h"
+#include "cache/cache_stats.h"
 #include "testing/sim/sample_segments.h"
 #include "testing/sim/temporary_directory.h"
 

@@ -114,6 +114,7 @@ DiskWriter::Outcome DiskWriter::write_path(SegmentId segment) {
 void DiskWriter::count(CacheStats& stats) const {
   stats.disk_refused = refused_;
   stats.disk_stops = stops_;
+  stats.written = written_;
 }
 
 // The segments from the root to `segment` that are not on disk; empty if any of them cannot be written.
@@ -188,9 +189,12 @@ bool DiskWriter::write_one(SegmentId segment) {
     table_.set_copy(segment, kDiskTier, CopyState::kComing);
     item = table_.item(segment);
   }
+  const std::int64_t begin_ns = clock_.monotonic_ns();
   const Status written = disk_.put(item, bytes);
+  const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
   {
     CacheLock lock(mutex_);
+    if (written) written_.add(ByteCount{bytes->size()}, ms);
     written ? table_.set_copy(segment, kDiskTier, CopyState::kHere) : table_.set_unwritten(segment, waits);
     note_disk_room();
     if (!written) note_refusal(written.error());

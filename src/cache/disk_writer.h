@@ -57,6 +57,7 @@ class DiskWriter {
         forgetting_(forgetting),
         disk_(disk),
         distrust_(distrust),
+        clock_(clock),
         allowance_(mutex, table, &disk.tier().store(), clock) {}
 
   struct Outcome {
@@ -86,11 +87,13 @@ class DiskWriter {
   Forgetting& forgetting_;
   DiskRoom& disk_;
   const Distrust& distrust_;
+  os::Clock& clock_;
   WriteAllowance allowance_;
   bool stopped_ GUARDED_BY(kCacheLock) = false;  // as the log said last
   bool said_stopped_ GUARDED_BY(kCacheLock) = false;
   std::uint64_t refused_ GUARDED_BY(kCacheLock) = 0;
   std::uint64_t stops_ GUARDED_BY(kCacheLock) = 0;
+  Moved written_ GUARDED_BY(kCacheLock);
 };
 
 }  // namespace kvkeep::cache

@@ -148,12 +148,13 @@ std::vector<SegmentId> Evictor::victims(ByteCount needed, bool points_only) {
 
 Evictor::Freed Evictor::make_room(const Need& need) {
   Freed freed;
+  const EvictCause cause = need.points_only ? EvictCause::kPointsShare : EvictCause::kRoom;
   std::size_t in_vain = 0;  // victims that were used since they were chosen
   for (bool goes_on = true; goes_on && freed.bytes < need.bytes && in_vain < kVictimsAtOnce;) {
     const std::vector<SegmentId> chosen = victims(need.bytes - freed.bytes, need.points_only);
     goes_on = !chosen.empty();
     for (const SegmentId victim : chosen) {
-      const Result<ByteCount> left = evict(victim);
+      const Result<ByteCount> left = evict(victim, cause);
       goes_on = left.ok();
       if (!goes_on) break;  // a tier that refuses one will refuse others
       freed.bytes += *left;
@@ -164,28 +165,35 @@ Evictor::Freed Evictor::make_room(const Need& need) {
   return freed;
 }
 
-Result<ByteCount> Evictor::evict(SegmentId segment, std::optional<explain::LossCause> cause) {
+explain::LossCause Evictor::loss_by(EvictCause cause) const {
+  if (cause == EvictCause::kExpired) return explain::LossCause::kExpired;
+  return tier_ == kRamTier ? explain::LossCause::kRamBudget : explain::LossCause::kDiskBudget;
+}
+
+Result<ByteCount> Evictor::evict(SegmentId segment, EvictCause cause) {
   TierItem item;
   ByteCount size;
   std::uint64_t serial = 0;
+  std::int64_t idle_ns = 0;
   {
     CacheLock lock(mutex_);
     if (!may_leave(segment)) return ByteCount{};
     item = table_.named_item(segment);
     size = table_.size_in(tier_, segment);
     serial = table_.entry(segment).serial;
+    idle_ns = clock_.wall_ns() - table_.entry(segment).last_used_ns;
     table_.set_copy(segment, tier_, CopyState::kLeaving);
   }
   const Status dropped = port_.drop(item);
   CacheLock lock(mutex_);
-  if (dropped) ++evicted_;
+  if (dropped) evicted_.add(cause, idle_ns);
   const Entry& left = table_.entry(segment);
   if (left.live && left.serial == serial) {
     if (left.in(tier_) == CopyState::kLeaving)
       table_.set_copy(segment, tier_, dropped ? CopyState::kAbsent : CopyState::kHere);
     // Gone from every tier: its continuations cannot be reached either.
     if (dropped && !left.in_ram() && !left.below_ram()) {
-      forgetting_.forget(segment, cause.value_or(budget_loss()));
+      forgetting_.forget(segment, loss_by(cause));
       forgetting_.sweep();
     }
   }

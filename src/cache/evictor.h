@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "cache/cache_stats.h"
 #include "cache/forgetting.h"
 #include "cache/segment_table.h"
 #include "cache/tier.h"
@@ -35,21 +36,18 @@ class Evictor final : public TableWatcher {
     std::size_t count = 0;
   };
   Freed make_room(const Need& need) EXCLUDES(kCacheLock);
-  // Makes this one leave the tier. Returns the freed bytes: 0 if it may not leave (any more). `cause`: why, if not for
-  // the tier's budget.
-  Result<ByteCount> evict(SegmentId segment, std::optional<explain::LossCause> cause = {}) EXCLUDES(kCacheLock);
+  // Makes this one leave the tier. Returns the freed bytes: 0 if it may not leave (any more).
+  Result<ByteCount> evict(SegmentId segment, EvictCause cause) EXCLUDES(kCacheLock);
 
   void changed(SegmentId segment) override REQUIRES(kCacheLock);
   ByteCount memory() const REQUIRES(kCacheLock) { return order_.memory(); }
-  std::uint64_t evicted() const REQUIRES(kCacheLock) { return evicted_; }
+  const EvictionCounts& evicted() const REQUIRES(kCacheLock) { return evicted_; }
 
  private:
   policy::EvictCandidate candidate(SegmentId segment) const REQUIRES(kCacheLock);
   void describe_leaf(SegmentId leaf, policy::EvictCandidate& candidate) const REQUIRES(kCacheLock);
   bool durable() const { return port_.promise() == Promise::kDurable; }
-  explain::LossCause budget_loss() const {
-    return tier_ == kRamTier ? explain::LossCause::kRamBudget : explain::LossCause::kDiskBudget;
-  }
+  explain::LossCause loss_by(EvictCause cause) const;
   bool elsewhere(const Entry& entry, Promise least) const;
   bool stays(SegmentId segment) const REQUIRES(kCacheLock);
   bool completes_unwritten_window(SegmentId leaf) const REQUIRES(kCacheLock);
@@ -66,7 +64,7 @@ class Evictor final : public TableWatcher {
   policy::EvictOrder order_ GUARDED_BY(kCacheLock);
   // The table's changes when nothing could leave: of all, and of points. Until the next change nothing can.
   std::array<std::optional<std::uint64_t>, 2> nothing_left_ GUARDED_BY(kCacheLock);
-  std::uint64_t evicted_ GUARDED_BY(kCacheLock) = 0;
+  EvictionCounts evicted_ GUARDED_BY(kCacheLock);
 };
 
 }  // namespace kvkeep::cache

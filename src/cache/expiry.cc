@@ -77,7 +77,7 @@ std::optional<SegmentId> Expiry::expire(SegmentId segment) {
     serial = table_.entry(segment).serial;
     on_disk = table_.entry(segment).on_disk();
   }
-  if (on_disk && !disk_evictor_->evict(segment, explain::LossCause::kExpired)) return std::nullopt;
+  if (on_disk && !disk_evictor_->evict(segment, EvictCause::kExpired)) return std::nullopt;
   CacheLock lock(mutex_);
   const Entry& left = table_.entry(segment);
   if (left.live && left.serial == serial) {

@@ -114,4 +114,12 @@ std::optional<Position> Forgetting::forgotten_from(SegmentId segment) const {
   return std::nullopt;
 }
 
+bool Forgetting::is_unwanted(SegmentId segment) const {
+  if (roots_.empty() || segment == kRootSegment) return false;
+  const std::vector<SegmentId> path = table_.index().path(segment);
+  return std::ranges::any_of(path, [this](SegmentId on_path) REQUIRES(kCacheLock) {
+    return table_.entry(on_path).loss == explain::LossCause::kForgotten;
+  });
+}
+
 }  // namespace kvkeep::cache

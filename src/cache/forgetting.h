@@ -41,6 +41,8 @@ class Forgetting final : public Releaser {
                                          const FingerprintHash& key) const REQUIRES(kCacheLock);
   // Where the first forgotten segment on the path to `segment` begins; nullopt if none is forgotten.
   std::optional<Position> forgotten_from(SegmentId segment) const REQUIRES(kCacheLock);
+  // Returns true if a request or a command had a part of the path to `segment` forgotten, which something still holds.
+  bool is_unwanted(SegmentId segment) const REQUIRES(kCacheLock);
   std::uint64_t damaged() const REQUIRES(kCacheLock) { return damaged_; }
 
  private:

@@ -132,12 +132,31 @@ TEST(Evictor, LeavesADurableTierFromTheEndsOfPaths) {
   const SegmentId below = world.add(above, 2);
   world.put_below(above);
   world.put_below(below);
-  const auto early = world.of_lower.evict(above);
+  const auto early = world.of_lower.evict(above, EvictCause::kRoom);
   ASSERT_TRUE(early.ok());
   EXPECT_EQ(*early, ByteCount{0}) << "something hangs below it there";
   EXPECT_EQ(world.of_lower.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 2U);
   EXPECT_EQ(world.lower.dropped, (std::vector{below, above}));
   EXPECT_TRUE(world.entry(above).available()) << "RAM still has it";
+}
+
+TEST(Evictor, CountsByCauseWhatLeftAndHowLongItWasUnused) {
+  Evicted world;
+  const SegmentId first = world.add(kRootSegment, 1);
+  const SegmentId second = world.add(kRootSegment, 2);
+  world.put_below(first);
+  world.put_below(second);
+  world.clock.advance_ns(90'000'000'000);
+  ASSERT_TRUE(world.of_lower.evict(first, EvictCause::kExpired));
+  ASSERT_TRUE(world.of_lower.evict(first, EvictCause::kExpired)) << "it is not there any more, and does not count";
+  EXPECT_EQ(world.of_lower.make_room({.bytes = ByteCount{1}}).count, 1U);
+  CacheLock lock(world.mutex);
+  const EvictionCounts& counts = world.of_lower.evicted();
+  EXPECT_EQ(counts[EvictCause::kExpired], 1U);
+  EXPECT_EQ(counts[EvictCause::kRoom], 1U);
+  EXPECT_EQ(counts[EvictCause::kPointsShare], 0U);
+  EXPECT_EQ(counts.count(), 2U);
+  EXPECT_NEAR(counts.idle.sum(), 180, 0.001);
 }
 
 TEST(Evictor, ForgetsWhatLeavesTheLastTier) {

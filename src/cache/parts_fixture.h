@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/cache_stats.h"
 #include "cache/evictor.h"
 #include "cache/forgetting.h"
 #include "cache/segment_table.h"

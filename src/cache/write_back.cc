@@ -6,6 +6,8 @@
 #include <bit>
 #include <utility>
 
+#include "cache/cache_stats.h"
+
 namespace kvkeep::cache {
 
 namespace {

@@ -75,6 +75,7 @@ bool DiskStore::has_most_files() const { return served_->size() >= options_.most
 DiskCounters DiskStore::counters() const { return counting_->counters(); }
 ByteCount DiskStore::used() const { return ledger_->used(); }
 ByteCount DiskStore::budget() const { return ledger_->budget(); }
+ByteCount DiskStore::lease_left() const { return ledger_->lease_left(); }
 std::string DiskStore::turns_path() const { return place_->path_of(std::string(kTurnsName)); }
 
 // These read atomics, and never wait for a disk.

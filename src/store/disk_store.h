@@ -80,6 +80,8 @@ class DiskStore {
   bool shared() const;
   // A member evicts nothing: its puts are refused while its lease is used up.
   bool keeper() const;
+  // A member: the bytes that it may still write by its lease. 0 for a keeper.
+  ByteCount lease_left() const;
   // Returns false if another server of this fingerprint writes its saved index and sampled turns.
   bool keeps_notes() const;
   // Looks at what other servers did and does this one's part; call it about once a second. Costs one listing of a small

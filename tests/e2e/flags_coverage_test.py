@@ -3,6 +3,7 @@
 import unittest
 
 import adapters_test  # noqa: F401
+import cache_api_test  # noqa: F401
 import cache_salt_test  # noqa: F401
 import chat_flags_test  # noqa: F401
 import context_shift_test  # noqa: F401

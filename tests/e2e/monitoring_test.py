@@ -5,10 +5,10 @@ Names and shapes are llama-server's. The counters are compared with the replies'
 
 import contextlib
 import os
-import re
 import time
 
 from flag_case import FlagCase, covers
+from prometheus_text import parse_metrics
 from support import fresh_directory, main, model, run_program, serve_command, timings, user, wait_until, words
 
 CHAT = "/v1/chat/completions"
@@ -34,21 +34,13 @@ def metrics(server):
     """Values by name with labels, and kinds by name; checks the form of each line."""
     status, headers, text = get_text(server, "/metrics")
     assert status == 200 and headers["content-type"].startswith("text/plain; version=0.0.4"), (status, headers)
-    values, kinds = {}, {}
-    for line in text.splitlines():
-        if kind := re.fullmatch(r"# TYPE ([a-z_:]+) (counter|gauge)", line):
-            kinds[kind[1]] = kind[2]
-        elif not re.fullmatch(r"# HELP [a-z_:]+ [A-Z0-9].*", line):
-            sample = re.fullmatch(r"([a-z_:]+(\{[a-z]+=\"[a-z-]+\"\})?) (\d+(\.\d+)?(e[-+]\d+)?)", line)
-            assert sample and sample[1].split("{")[0] in kinds, line
-            values[sample[1]] = float(sample[3])
-    return values, kinds
+    return parse_metrics(text)
 
 
 class Metrics(FlagCase):
     @covers("--metrics")
     def test_metrics_are_the_sums_of_the_replies(self):
-        server = self.server("--metrics")
+        server = self.server()
         values, kinds = metrics(server)
         self.assertEqual({name for name in kinds if name.startswith("llamacpp:")},
                          {"llamacpp:" + name for name in LLAMA_COUNTERS | LLAMA_GAUGES})
@@ -75,9 +67,17 @@ class Metrics(FlagCase):
         self.assertGreater(values["kvkeep_cache_tokens"], 100)
         self.assertEqual(values['kvkeep_cache_budget_bytes{tier="ram"}'], 64 << 20)
         self.assertGreater(values['kvkeep_cache_used_bytes{tier="ram"}'], 0)
+        self.assertEqual(values['kvkeep_prompt_tokens_total{source="memory"}'], total["cache_n"])
+        self.assertEqual(values['kvkeep_prompt_tokens_total{source="prefill"}'], total["prompt_n"])
+        self.assertEqual(values["kvkeep_new_tokens_total"], total["prompt_n"])
+        self.assertEqual(values["kvkeep_prefilled_per_new_token"], 1)
+        self.assertEqual(values["kvkeep_first_token_seconds_count"], 2)
+        self.assertEqual(values["kvkeep_token_gap_seconds_count"], total["predicted_n"] - 2)
+        self.assertAlmostEqual(values["kvkeep_token_gap_seconds_sum"], total["predicted_ms"] / 1e3, 3)
+        self.assertEqual(values['kvkeep_requests_ended_total{end="length"}'], 2)
 
-    def test_without_the_flag_there_are_none(self):
-        for flags, environment, served in (((), {}, False), ((), {"LLAMA_ARG_ENDPOINT_METRICS": "1"}, True),
+    def test_without_the_flag_there_are_some_but_not_with_its_opposite(self):
+        for flags, environment, served in ((("--metrics",), {}, True), ((), {"LLAMA_ARG_ENDPOINT_METRICS": "0"}, False),
                                            (("--no-metrics",), {"LLAMA_ARG_ENDPOINT_METRICS": "1"}, False)):
             with self.subTest(flags=flags, environment=environment):
                 server = self.server(*flags, environment=environment)
@@ -88,7 +88,7 @@ class Metrics(FlagCase):
                 self.assertEqual(get_text(server, "/metrics")[0], 200 if served else 501)
 
     def test_metrics_need_the_key(self):
-        server = self.server("--metrics", "--api-key", "secret")
+        server = self.server("--api-key", "secret")
         for path in ("/metrics", "/slots"):
             self.assert_refused(401, server.get, path)
 
@@ -124,7 +124,7 @@ class Slots(FlagCase):
         self.assertGreater(server.get("/slots")[0]["next_token"][0]["n_decoded"], 0)
 
     def test_no_slot_is_a_failure_if_asked(self):
-        server = self.server("-np", 1, "-c", LONG, "--metrics")
+        server = self.server("-np", 1, "-c", LONG)
         self.assertEqual(len(server.get("/slots?fail_on_no_slot=1")), 1)
         stream = server.stream(COMPLETION, {"prompt": words(30), "max_tokens": LONG // 2, "stream": True, "ignore_eos": True})
         next(stream)

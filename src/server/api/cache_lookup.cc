@@ -18,6 +18,8 @@ Result<PromptSource> read_tokens(const Json& tokens, std::size_t vocabulary_size
   return PromptSource(std::move(ids));
 }
 
+}  // namespace
+
 Result<PromptSource> read_lookup_prompt(Json& json, const RequestDefaults& defaults) {
   const Json* tokens = field(json, "tokens");
   const Json* prompt = field(json, "prompt");
@@ -29,8 +31,6 @@ Result<PromptSource> read_lookup_prompt(Json& json, const RequestDefaults& defau
   TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, defaults.template_kwargs));
   return PromptSource(std::move(input));
 }
-
-}  // namespace
 
 Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults) {
   TRY_ASSIGN(Json json, parse_body(std::move(body)));

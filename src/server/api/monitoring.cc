@@ -37,16 +37,37 @@ Json slot_json(const Slot& slot) {
   return json;
 }
 
+const char* kind_name(Metric::Kind kind) {
+  switch (kind) {
+    case Metric::Kind::kCounter: return "counter";
+    case Metric::Kind::kGauge: return "gauge";
+    case Metric::Kind::kHistogram: return "histogram";
+  }
+  return "untyped";
+}
+
 }  // namespace
+
+void Metric::add_histogram(const std::string& labels, std::span<const double> bounds,
+                           std::span<const std::uint64_t> counts, double sum) {
+  const std::string before = labels.empty() ? labels : labels + ",";
+  double up_to = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    up_to += static_cast<double>(counts[i]);
+    const std::string bound = i < bounds.size() ? fmt::format("{}", bounds[i]) : "+Inf";
+    samples.push_back({fmt::format("{}le=\"{}\"", before, bound), up_to, "_bucket"});
+  }
+  samples.push_back({labels, sum, "_sum"});
+  samples.push_back({labels, up_to, "_count"});
+}
 
 std::string metrics_text(std::span<const Metric> metrics) {
   std::string text;
   for (const Metric& metric : metrics) {
-    const char* kind = metric.kind == Metric::Kind::kCounter ? "counter" : "gauge";
-    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, kind);
-    for (const auto& [labels, value] : metric.samples) {
-      text += labels.empty() ? fmt::format("{} {}\n", metric.name, value)
-                             : fmt::format("{}{{{}}} {}\n", metric.name, labels, value);
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, kind_name(metric.kind));
+    for (const Metric::Sample& sample : metric.samples) {
+      const std::string labels = sample.labels.empty() ? "" : "{" + sample.labels + "}";
+      text += fmt::format("{}{}{} {}\n", metric.name, sample.suffix, labels, sample.value);
     }
   }
   return text;

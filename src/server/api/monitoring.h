@@ -25,19 +25,29 @@ struct VertexPaths {
 
 // Routes that the operator may turn on and off.
 struct Endpoints {
-  bool metrics = false;
+  bool metrics = true;
   bool slots = true;
+  bool cache = true;                       // /cache and all paths below it
   bool props = false;                      // POST /props
   std::optional<VertexPaths> vertex = {};  // empty: POST /predict is not served
 };
 
 // A metric of Prometheus's text format.
 struct Metric {
-  enum class Kind : std::uint8_t { kCounter, kGauge } kind = Kind::kGauge;
+  enum class Kind : std::uint8_t { kCounter, kGauge, kHistogram } kind = Kind::kGauge;
+  struct Sample {
+    std::string labels = {};  // as they are written: 'tier="ram"', or ""
+    double value = 0;
+    std::string suffix = {};  // of the metric's name, in a histogram
+  };
   std::string name;
   std::string help;  // one line, without backslashes
-  // Labels as they are written ('tier="ram"', or ""), each with its value.
-  std::vector<std::pair<std::string, double>> samples;
+  std::vector<Sample> samples;
+
+  // Adds the samples of a histogram: for each bound the values up to it, their sum and their number. `counts` are those
+  // of the single ranges, one more than `bounds`.
+  void add_histogram(const std::string& labels, std::span<const double> bounds, std::span<const std::uint64_t> counts,
+                     double sum);
 };
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4";
 std::string metrics_text(std::span<const Metric> metrics);

@@ -15,6 +15,21 @@ TEST(MetricsText, IsPrometheusText) {
             "# HELP b Holds.\n# TYPE b gauge\nb{tier=\"ram\"} 0.5\nb{tier=\"disk\"} 12345678901\n");
 }
 
+TEST(MetricsText, CountsOfAHistogramAreSumsUpToEachBound) {
+  const double bounds[] = {0.5, 60};
+  const std::uint64_t counts[] = {2, 0, 3};
+  Metric metric{Metric::Kind::kHistogram, "c_seconds", "Takes.", {}};
+  metric.add_histogram("", bounds, counts, 200.5);
+  metric.add_histogram("tier=\"ram\"", bounds, std::vector<std::uint64_t>{0, 1, 0}, 3);
+  EXPECT_EQ(
+      metrics_text({&metric, 1}),
+      "# HELP c_seconds Takes.\n# TYPE c_seconds histogram\n"
+      "c_seconds_bucket{le=\"0.5\"} 2\nc_seconds_bucket{le=\"60\"} 2\nc_seconds_bucket{le=\"+Inf\"} 5\n"
+      "c_seconds_sum 200.5\nc_seconds_count 5\n"
+      "c_seconds_bucket{tier=\"ram\",le=\"0.5\"} 0\nc_seconds_bucket{tier=\"ram\",le=\"60\"} 1\n"
+      "c_seconds_bucket{tier=\"ram\",le=\"+Inf\"} 1\nc_seconds_sum{tier=\"ram\"} 3\nc_seconds_count{tier=\"ram\"} 1\n");
+}
+
 TEST(SlotsReply, ShowsTheLastRequestOfAPlace) {
   Slot slot{.id = 1, .context_tokens = 256, .is_processing = true};
   EXPECT_EQ(Json::parse(slots_reply({&slot, 1})),

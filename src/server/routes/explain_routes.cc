@@ -70,6 +70,7 @@ using Explain = void (*)(const Service&, const HttpRequest&, ResponseWriter&);
 
 void add(HttpServer& server, const Service& service, const char* path, Explain explain) {
   server.route("GET", path, [&service, explain](HttpRequest& http, ResponseWriter& writer) {
+    if (!service.endpoints.cache) return send_error(writer, api::error_reply(no_cache_api()));
     if (service.explanations == nullptr) {
       return send_error(writer, api::error_reply(unsupported("this server explains no requests")));
     }

@@ -26,11 +26,12 @@ std::set<std::string> documented_metrics() {
   return names;
 }
 
-double value_of(const std::vector<api::Metric>& metrics, const std::string& name, const std::string& labels = {}) {
+double value_of(const std::vector<api::Metric>& metrics, const std::string& name, const std::string& labels = {},
+                const std::string& suffix = {}) {
   const auto metric = std::ranges::find(metrics, name, &api::Metric::name);
   if (metric == metrics.end()) return -1;
-  for (const auto& [label, value] : metric->samples) {
-    if (label == labels) return value;
+  for (const api::Metric::Sample& sample : metric->samples) {
+    if (sample.labels == labels && sample.suffix == suffix) return sample.value;
   }
   return -1;
 }
@@ -53,8 +54,8 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.running = 2;
   stats.waiting = 3;
   stats.note_prefilled(500, 250, 900);
-  stats.note_predicted(20, 901);
-  stats.note_predicted(30, 902);
+  stats.note_predicted({.predicted_tokens = 2}, 20, 901);
+  stats.note_predicted({.predicted_tokens = 3}, 30, 902);
   stats.note_call(1);
   stats.note_call(2);
   stats.waited.add(WaitCause::kPrefix, 1'500);
@@ -62,7 +63,7 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.audits.add(AuditOutcome::kWrong);
   cache::CacheStats cache;
   cache.ram_used = ByteCount{17};
-  cache.disk_evicted = 4;
+  cache.from_disk.add(cache::EvictCause::kExpired, 3'000'000'000);
   const std::vector<api::Metric> metrics = metrics_of(stats, before, cache);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_total"), 1'500);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_seconds_total"), 5.25);
@@ -81,7 +82,10 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_cells_used"), 60);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells_shared"), 20);
   EXPECT_EQ(value_of(metrics, "kvkeep_cache_used_bytes", "tier=\"ram\""), 17);
-  EXPECT_EQ(value_of(metrics, "kvkeep_cache_evicted_total", "tier=\"disk\""), 4);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cache_evicted_total", "tier=\"disk\",reason=\"expired\""), 1);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cache_evict_idle_seconds", "tier=\"disk\"", "_sum"), 3);
+  EXPECT_EQ(value_of(metrics, "kvkeep_prefill_slice_seconds", "", "_count"), 2);
+  EXPECT_EQ(value_of(metrics, "kvkeep_token_gap_seconds", "", "_sum"), 0.05);
   EXPECT_EQ(value_of(metrics_of(stats, stats, cache), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";
 }
 

@@ -5,6 +5,7 @@
 
 #include "chat/turns.h"
 #include "server/routes/prompt.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 namespace {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/cache.h"
 #include "server/api/anthropic/reply.h"
 #include "server/api/anthropic/request.h"
 #include "server/api/cache_lookup.h"
@@ -191,12 +192,13 @@ Result<AskedPrompt> prompt_of(const Service& service, HttpRequest& http, std::op
 // On this thread: routers ask about every request, and the engine thread may be within a long call.
 void reply_from_index(const Service& service, const InspectedPrompt& asked, HeaderList told, ResponseWriter& writer) {
   const cache::StoredPrefix found =
-      asked.cache_prompt ? service.stored(asked.tokens, asked.tenant) : cache::StoredPrefix{};
+      asked.cache_prompt ? service.cache->stored(asked.tokens, asked.tenant) : cache::StoredPrefix{};
   writer.send(200, api::kJsonContentType, api::to_line(stored_json(found, asked.tokens.size())), told);
 }
 
 // Returns when the answer is sent, the client left or the server stops.
 void cache_lookup(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  if (!service.endpoints.cache) return send_error(writer, api::error_reply(no_cache_api()));
   std::optional<api::ErrorReply> too_long;
   HeaderList told;
   Result<AskedPrompt> asked = prompt_of(service, http, too_long, told);
@@ -425,6 +427,7 @@ void add_routes(HttpServer& server, const Service& service) {
   route("POST", "/detokenize", detokenize);
   route("POST", "/apply-template", apply_template);
   route("POST", "/cache/lookup", cache_lookup);
+  add_cache_routes(server, service);
   add_embedding_routes(server, service);
   add_anthropic_routes(server, service);
   add_responses_routes(server, service);

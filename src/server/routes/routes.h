@@ -14,6 +14,7 @@
 
 #include "base/vocabulary.h"
 #include "cache/cache_options.h"
+#include "cache/cache_stats.h"
 #include "cache/shared_access.h"
 #include "chat/history_changes.h"
 #include "chat/long_text.h"
@@ -38,8 +39,13 @@
 #include "server/routes/turn_keeper.h"
 #include "server/run/embeddings.h"
 #include "server/run/scheduler.h"
+#include "server/run/scheduler_stats.h"
 #include "server/trace/explanations.h"
 #include "share/share_types.h"
+
+namespace kvkeep::cache {
+class Cache;
+}
 
 namespace kvkeep::server {
 
@@ -55,6 +61,13 @@ struct SlotFiles {
   std::string directory;
   os::FileSystem* files;
   os::Executor* executor;  // reads and writes
+};
+
+// Pinned prefixes (inspect/model_notes.h). All outlives the service.
+struct Pins {
+  // Pins the prefix of this name, or ends that. Returns false if that is so already. May wait for the disk.
+  std::function<Result<bool>(const PrefixHash& prefix, bool pin)> change;
+  os::Executor* executor;  // runs it
 };
 
 // The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
@@ -79,10 +92,7 @@ struct Service {
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
-  std::function<cache::CacheStats()> cache_stats;                       // thread safe
-  std::function<std::optional<share::ShareCounters>()> share_counters;  // thread safe; nullopt without a shared tier
-  // Returns the part of a prompt that the cache has, the model's own memory left out. Thread safe.
-  std::function<cache::StoredPrefix(TokenSpan prompt, const Tenant& tenant)> stored;
+  cache::Cache* cache = nullptr;
   std::unique_ptr<Explanations> explanations;         // null: requests are not explained
   bool explain_text = false;                          // --explain-text: without keys /cache/explain shows texts
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
@@ -109,6 +119,7 @@ struct Service {
   api::ModelCard card;
   api::Endpoints endpoints;
   std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved
+  std::optional<Pins> pins = {};             // empty: there is no disk tier
   bool has_page = false;                     // "/" is a file of --path
 };
 
@@ -119,8 +130,8 @@ void add_routes(HttpServer& server, const Service& service);
 void show_health(const Service& service, const HttpRequest& http, ResponseWriter& writer);
 // GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
-// llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
-// average. Pure.
+// metrics.cc: llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput
+// is an average. Pure.
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
                                     const cache::CacheStats& cache,
                                     const std::optional<share::ShareCounters>& shared = {});
@@ -128,6 +139,12 @@ std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const Scheduler
 void add_slot_routes(HttpServer& server, const Service& service);
 // explain_routes.cc: GET /cache/explain and /cache/explain/ID, which add_routes() adds, too.
 void add_explain_routes(HttpServer& server, const Service& service);
+// cache_routes.cc: /cache and the paths below it but /cache/lookup and /cache/explain, which add_routes() adds, too.
+void add_cache_routes(HttpServer& server, const Service& service);
+// The answer to requests for any of these paths with --no-cache-api.
+Error no_cache_api();
+// cache_warm.cc: POST /cache/warm.
+void warm_cache(const Service& service, HttpRequest& http, ResponseWriter& writer);
 // predict.cc: with endpoints.vertex, POST /predict and the path of health checks, which add_routes() adds after all
 // others.
 void add_predict_routes(HttpServer& server, const Service& service);

@@ -16,7 +16,7 @@
 #include "server/routes/prompt.h"
 #include "server/routes/routes.h"
 #include "server/routes/sender.h"
-#include "server/run/slot_orders.h"
+#include "server/run/orders.h"
 #include "store/small_files.h"
 
 namespace kvkeep::server {
@@ -42,7 +42,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
     if (action_.kind == SlotAction::Kind::kRestore) return on_disk([](SlotExchange& self) { self.load(); });
     const bool saves = action_.kind == SlotAction::Kind::kSave;
     const SlotOrder order{saves ? SlotOrder::Kind::kKeep : SlotOrder::Kind::kForget, action_.slot, tenant_};
-    check(service_.scheduler->order(order, shared_from_this()));
+    check(server::order(*service_.scheduler, order, shared_from_this()));
   }
 
   void on_outcome(Result<SlotOutcome> outcome) override {

@@ -194,7 +194,8 @@ Audit::Ended Audit::put(const RestoreUnit& unit) {
   const bool point = unit.kind == RestoreUnit::Kind::kPoint;
   const Status put = point ? memory_.restore_point(work_->seq, pieces) : memory_.restore_rows(work_->seq, pieces);
   if (!put) {
-    work_->restore.give_up(unit, put.error(), cache_);
+    JobStats of_no_request;
+    work_->restore.give_up(unit, put.error(), cache_, of_no_request);
     if (put.error().kind == ErrorKind::kNoSpace) return AuditOutcome::kNoRoom;
     spdlog::warn("kv cache audit: cannot restore stored state, so this audit ends: {}", put.error().message);
     return AuditOutcome::kFailed;

@@ -18,6 +18,8 @@ JobStats branch_stats(const JobStats& of_prompt) {
   stats.count_memory(stats.prompt_tokens);
   stats.cached_tokens = stats.known_tokens = stats.prompt_tokens;
   stats.prefilled_tokens = 0;
+  stats.read = stats.shared_read = stats.restored = {};
+  stats.failed_reads = stats.refused_restores = stats.failed_calls = 0;
   stats.miss = MissReason::kWholePrompt;
   stats.preemptions = 0;
   stats.waits = {};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/run/request.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
@@ -15,7 +16,8 @@ constexpr std::size_t kMostQuestions = 64;
 
 }  // namespace
 
-Inbox::Inbox(std::size_t most_open, std::size_t most_of_key) : most_open_(most_open), most_of_key_(most_of_key) {}
+Inbox::Inbox(std::size_t most_open, std::size_t most_of_key)
+    : most_open_(most_open), most_of_key_(most_of_key), stats_(std::make_unique<SchedulerStats>()) {}
 Inbox::~Inbox() = default;
 
 Status Inbox::check_room(std::size_t replies, std::uint64_t key) const {
@@ -43,8 +45,8 @@ Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   if (closed_ || stopping_) return busy("the server is shutting down");
   TRY(check_room(replies, key));
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
-  stats_.requests += requests.size();
-  stats_.waiting += replies;
+  stats_->requests += requests.size();
+  stats_->waiting += replies;
   in_flight_ += replies;
   if (key != policy::kNoKey) of_key_[key] += replies;
   if (ahead) ahead_ += replies;
@@ -92,7 +94,7 @@ bool Inbox::idle() const {
 
 SchedulerStats Inbox::stats() const {
   MutexLock lock(mutex_);
-  SchedulerStats stats = stats_;
+  SchedulerStats stats = *stats_;
   stats.closed = closed_ || stopping_;
   return stats;
 }
@@ -110,10 +112,10 @@ Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
 
 void Inbox::note_now(const Now& now) {
   MutexLock lock(mutex_);
-  stats_.running = now.running;
-  stats_.waiting = now.waiting;
-  stats_.cells = now.cells;
-  for (const auto& request : requests_) stats_.waiting += 1 + request->branches.size();
+  stats_->running = now.running;
+  stats_->waiting = now.waiting;
+  stats_->cells = now.cells;
+  for (const auto& request : requests_) stats_->waiting += 1 + request->branches.size();
 }
 
 void Inbox::await_loaded(std::chrono::milliseconds wait) {
@@ -133,7 +135,7 @@ std::vector<Question> Inbox::take_questions(std::size_t most) {
 
 void Inbox::note_ended(const Ended& ended) {
   MutexLock lock(mutex_);
-  stats_.waited.add(ended.waited);
+  stats_->note_end(ended.how, ended.stats);
   --in_flight_;
   if (ended.ahead) --ahead_;
   const auto found = of_key_.find(ended.key);

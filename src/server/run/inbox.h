@@ -17,11 +17,11 @@
 #include "cache/cache_options.h"
 #include "policy/next_call.h"
 #include "server/run/lookup.h"
-#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
 struct Request;
+struct SchedulerStats;
 
 // A finished read.
 struct LoadedState {
@@ -54,7 +54,7 @@ class Inbox {
   template <typename Update>
   void count(Update update) {
     MutexLock lock(mutex_);
-    update(stats_);
+    update(*stats_);
   }
 
   // ---- engine thread ----
@@ -77,7 +77,8 @@ class Inbox {
   struct Ended {
     bool ahead = false;  // it was a prefill ahead
     std::uint64_t key = policy::kNoKey;
-    WaitTimes waited = {};
+    Finish how = Finish::kStop;
+    JobStats stats = {};
   };
   void note_ended(const Ended& ended);  // of one reply
 
@@ -98,7 +99,7 @@ class Inbox {
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;                              // accepted and not ended
   std::size_t ahead_ GUARDED_BY(mutex_) = 0;                                  // of these, prefills ahead
   std::unordered_map<std::uint64_t, std::size_t> of_key_ GUARDED_BY(mutex_);  // of these, by key; kNoKey is not counted
-  SchedulerStats stats_ GUARDED_BY(mutex_);
+  const std::unique_ptr<SchedulerStats> stats_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::server

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/request.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 namespace {
@@ -86,10 +87,12 @@ TEST(Inbox, AKeyHasALimitOfItsOwn) {
 TEST(Inbox, CountsTheWaitsOfThoseThatEnded) {
   Inbox inbox(10);
   ASSERT_TRUE(inbox.submit(request("a")).ok());
-  Inbox::Ended ended;
-  ended.waited.add(WaitCause::kDisk, 12);
+  Inbox::Ended ended{.how = Finish::kLength};
+  ended.stats.waits.begin(WaitCause::kDisk, 0);
+  ended.stats.waits.end(12'000'000);
   inbox.note_ended(ended);
   EXPECT_EQ(inbox.stats().waited[WaitCause::kDisk], 12);
+  EXPECT_EQ(inbox.stats().figures.ends[static_cast<std::size_t>(Finish::kLength)], 1U);
 }
 
 TEST(Inbox, APrefillAheadTakesNobodysPlace) {

@@ -71,11 +71,11 @@ std::string_view to_string(MissReason reason) {
   return "new-tokens";
 }
 
-void JobStats::count_memory(std::size_t tokens, CachePoint restored) {
+void JobStats::count_memory(std::size_t tokens, CachePoint restored_point) {
   memory_tokens = tokens;
   ram_tokens = disk_tokens = shared_tokens = 0;
   source = tokens > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
-  point = restored;
+  point = restored_point;
 }
 
 std::size_t& JobStats::tokens_in(policy::CacheTier tier) {

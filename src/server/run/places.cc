@@ -7,6 +7,18 @@
 
 namespace kvkeep::server {
 
+std::string_view state_of(const Place& place) {
+  using Phase = policy::ScheduledRequest::Phase;
+  if (!place.running) return "idle";
+  switch (place.phase) {
+    case Phase::kWaiting: return "waiting";
+    case Phase::kLoading: return "loading";
+    case Phase::kPrefill: return "prefilling";
+    case Phase::kDecode: return "decoding";
+  }
+  return "waiting";
+}
+
 std::size_t Places::show(std::span<const std::unique_ptr<Request>> admitted) {
   MutexLock lock(mutex_);
   for (Place& place : places_) place.running = false;
@@ -47,6 +59,18 @@ std::vector<Place> Places::all() const {
   return places_;
 }
 
+void Places::note_end(const Request& request, Finish how, std::int64_t now_ns) {
+  if (request.job.ahead) return;
+  MutexLock lock(mutex_);
+  ended_.push_front({request.job.id, request.job.kind, request.job.tenant, how, now_ns, request.stats});
+  if (ended_.size() > kMostEnded) ended_.pop_back();
+}
+
+std::vector<EndedPlace> Places::ended() const {
+  MutexLock lock(mutex_);
+  return {ended_.begin(), ended_.end()};
+}
+
 void Places::leave(const Request& request, Conversation conversation) {
   if (!request.place) return;
   const auto left = std::make_shared<const Conversation>(std::move(conversation));
@@ -71,6 +95,14 @@ Result<std::shared_ptr<const Conversation>> Places::conversation(std::size_t pla
 void Places::forget(std::size_t place) {
   MutexLock lock(mutex_);
   places_[place].conversation = nullptr;
+}
+
+void Places::forget_below(TokenSpan beginning, const Tenant& tenant) {
+  MutexLock lock(mutex_);
+  for (Place& place : places_) {
+    if (place.conversation == nullptr || place.conversation->tenant != tenant) continue;
+    if (common_prefix(place.conversation->tokens, beginning) == beginning.size()) place.conversation = nullptr;
+  }
 }
 
 }  // namespace kvkeep::server

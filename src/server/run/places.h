@@ -3,14 +3,17 @@
 // The places at which requests run, as monitors see them (GET /slots): as many as requests may run at a time. A request
 // keeps its place from its first start to its end, also while it is set aside; afterwards the place shows what it did,
 // until another request comes there. State is found by content and not by place; but a client may name a place to save
-// or forget the conversation that ran there (slot_orders.h), and the place that its request takes if it is free.
+// or forget the conversation that ran there (orders.h), and the place that its request takes if it is free.
 //
 // The engine thread shows its requests, any thread reads. Thread safe.
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -41,6 +44,20 @@ struct Place {
       {};  // of the request that ran here last; null: nothing stays of it
 };
 
+// "idle", "waiting", "loading", "prefilling" or "decoding".
+std::string_view state_of(const Place& place);
+
+// A request that ended a while ago.
+struct EndedPlace {
+  std::string id;
+  std::string kind;
+  Tenant tenant = kNoTenant;
+  Finish how = Finish::kError;
+  std::int64_t ended_ns = 0;  // by the wall clock
+  JobStats stats = {};
+};
+inline constexpr std::size_t kMostEnded = 64;
+
 class Places {
  public:
   explicit Places(std::size_t count) : places_(count) {}
@@ -49,17 +66,23 @@ class Places {
   // leave theirs. Returns how many have not ended.
   std::size_t show(std::span<const std::unique_ptr<Request>> admitted);
   std::vector<Place> all() const;
+  // Engine thread: the request has ended. The last kMostEnded of them are remembered; prefills ahead are none.
+  void note_end(const Request& request, Finish how, std::int64_t now_ns);
+  std::vector<EndedPlace> ended() const;  // the last one first
   // Engine thread: the request leaves this conversation. A prefill ahead leaves one only where it goes on from there.
   void leave(const Request& request, Conversation conversation);
   // Engine thread. Returns null if there is none. kBusy while a request runs there.
   Result<std::shared_ptr<const Conversation>> conversation(std::size_t place) const;
   void forget(std::size_t place);
+  // Engine thread: forgets conversations of the tenant that begin so.
+  void forget_below(TokenSpan beginning, const Tenant& tenant);
 
  private:
   void take(Request& request) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<Place> places_ GUARDED_BY(mutex_);
+  std::deque<EndedPlace> ended_ GUARDED_BY(mutex_);
   std::uint64_t tasks_ GUARDED_BY(mutex_) = 0;
 };
 

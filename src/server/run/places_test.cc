@@ -125,11 +125,36 @@ TEST(SchedulerTotals, AreThoseOfTheReplies) {
   EXPECT_EQ(stats.longest_tokens, 300U + 50 + 20 - 1) << "the last token is not decoded";
   EXPECT_GE(stats.model_calls, 28U) << "one for each token after the first";
   EXPECT_EQ(stats.calls_running, stats.model_calls) << "one request ran at a time";
-  const std::vector<Place> places = world.scheduler.places();
+  const std::vector<Place> places = world.scheduler.places().all();
   ASSERT_EQ(places.size(), 2U);
   EXPECT_FALSE(places[0].running);
   EXPECT_EQ(places[0].stats.predicted_tokens, 20U);
   EXPECT_EQ(places[1].task, 0U);
+  const std::vector<EndedPlace> ended = world.scheduler.places().ended();
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].stats.predicted_tokens, 20U) << "the last one comes first";
+  EXPECT_EQ(ended[1].stats.predicted_tokens, 10U);
+  EXPECT_EQ(ended[0].how, Finish::kLength);
+  EXPECT_EQ(stats.figures.ends[static_cast<std::size_t>(Finish::kLength)], 2U);
+  EXPECT_EQ(stats.figures.memory_tokens, second.stats.memory_tokens);
+  EXPECT_EQ(stats.figures.first_token.count(), 2U);
+  EXPECT_EQ(stats.figures.token_gap.count(), 28U);
+}
+
+TEST(Places, RememberTheLastRequestsThatEnded) {
+  Places places(1);
+  for (std::size_t i = 0; i < kMostEnded + 5; ++i) {
+    const auto request = admitted_request(10);
+    request->stats.prompt_tokens = i;
+    places.note_end(*request, Finish::kStop, static_cast<std::int64_t>(i));
+  }
+  const auto ahead = admitted_request(10);
+  ahead->job.ahead = true;
+  places.note_end(*ahead, Finish::kStop, 0);
+  const std::vector<EndedPlace> ended = places.ended();
+  ASSERT_EQ(ended.size(), kMostEnded);
+  EXPECT_EQ(ended.front().stats.prompt_tokens, kMostEnded + 4);
+  EXPECT_EQ(ended.back().ended_ns, 5);
 }
 
 }  // namespace

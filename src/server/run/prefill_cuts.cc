@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "cache/cache_stats.h"
 #include "index/text_match.h"
 
 namespace kvkeep::server {

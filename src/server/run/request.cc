@@ -52,13 +52,13 @@ void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t
   request.phase = Request::Phase::kWaiting;
   request.stats.load_ms += static_cast<double>(now_ns - request.load_started_ns) / 1e6;
   if (request.seq) request.stats.waits.end(now_ns);  // else it waits for cells
-  if (request.trace != nullptr) request.trace->add_read(result);
+  request.stats.read.add(result.bytes_read, result.read_ms);
+  request.stats.shared_read.add(result.shared_bytes, result.shared_ms);
   rates.note_read(result.bytes_read, result.read_ms);
   rates.note_shared_read(result.shared_bytes, result.shared_reads, result.shared_ms);
   if (result.status) return;
-  spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
-               request.job.id);
-  request.restore.note_failed_read();
+  log_failed_read(request.job, result.status.error());
+  request.restore.note_failed_read(request.stats);
 }
 
 Occupant occupant(const Request& request, bool cached) {

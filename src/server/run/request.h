@@ -61,7 +61,6 @@ struct Request {
   std::int64_t first_token_ns = 0;  // moved on by the time that it could not decode since
   std::int64_t paused_ns = 0;       // since when it cannot decode, although it has a token; 0: it can
   bool fork_refused = false;        // the model's memory refused to share a prefix with it: do not try again
-  int failures = 0;                 // decode calls that failed for it
   bool reported = false;            // the first on_prefill was sent
   bool start_counted = false;       // its figures say what a start of its own reused
   bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself

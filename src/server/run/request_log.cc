@@ -114,6 +114,10 @@ void log_prompt_done(const Job& job, const JobStats& stats) {
                 stats.prompt_tokens - stats.cached_tokens, stats.prompt_ms / 1e3, job.id);
 }
 
+void log_failed_read(const Job& job, const Error& error) {
+  spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", error.message, job.id);
+}
+
 void log_set_aside(const Job& job, const JobStats& stats) {
   spdlog::debug("{} set aside after {} tokens of its reply: the context (-c) is full; it resumes later id={}", job.kind,
                 stats.predicted_tokens, job.id);

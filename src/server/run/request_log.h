@@ -21,6 +21,8 @@ void log_waiting(const Job& job, const JobStats& stats);
 // Logs how much is reused and how much is prefilled.
 void log_start(const Job& job, const JobStats& stats);
 void log_prompt_done(const Job& job, const JobStats& stats);
+// State could not be read for the request.
+void log_failed_read(const Job& job, const Error& error);
 // The request gives its cells to an older one and resumes later from captured rows.
 void log_set_aside(const Job& job, const JobStats& stats);
 void log_resumed(const Job& job, const JobStats& stats, std::size_t reused);

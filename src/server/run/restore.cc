@@ -94,11 +94,12 @@ bool Restore::shorten(Position from) {
   return true;
 }
 
-void Restore::give_up(const RestoreUnit& unit, const Error& error, cache::Cache& cache) {
+void Restore::give_up(const RestoreUnit& unit, const Error& error, cache::Cache& cache, JobStats& stats) {
   const bool short_of_cells = error.kind == ErrorKind::kNoSpace;
   miss_ = short_of_cells ? MissReason::kNoCells : MissReason::kLoadFailed;
   gave_up_ = true;
   if (short_of_cells) return;
+  ++stats.refused_restores;
   for (const cache::LeasedStep& step : lease_->steps()) {
     const bool in = step.range.end > unit.range.begin && step.range.begin < unit.range.end;
     if (unit.kind == Kind::kRows && in) cache.report_damaged(step.segment);

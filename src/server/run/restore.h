@@ -60,13 +60,16 @@ class Restore {
   // Counts a unit by tier. `rowless`: the model's rows have no bytes, so that all tokens come with the point.
   void count(const RestoreUnit& unit, bool rowless, JobStats& stats) const;
 
-  void note_failed_read() { miss_ = MissReason::kLoadFailed; }
+  void note_failed_read(JobStats& stats) {
+    miss_ = MissReason::kLoadFailed;
+    ++stats.failed_reads;
+  }
   // Call after a failed read, for a sequence that holds [0, from). Returns true if the state before the failure is
   // taken, false if another plan must be made.
   bool shorten(Position from);
   // The model's memory refused a unit: nothing more is taken from the cache. Reports damaged bytes to the cache, since
   // they would be refused next time, too.
-  void give_up(const RestoreUnit& unit, const Error& error, cache::Cache& cache);
+  void give_up(const RestoreUnit& unit, const Error& error, cache::Cache& cache, JobStats& stats);
   bool gave_up() const { return gave_up_; }
   // Why less was taken than the cache knows, if a unit failed.
   const std::optional<MissReason>& miss() const { return miss_; }

@@ -68,9 +68,10 @@ TEST_F(RestoreTest, RefusedBytesAreReportedAndNothingMoreIsTaken) {
   Restore restore;
   restore.begin(cache.lease(tokens_), Position{300}, false);
   const RestoreUnit unit = restore.next(Position{}, {.most_read = mebibytes(1), .most_put = ByteCount{1}});
-  restore.give_up(unit, damaged("test"), cache);
+  restore.give_up(unit, damaged("test"), cache, stats_);
   EXPECT_TRUE(restore.gave_up());
   EXPECT_EQ(restore.miss(), MissReason::kLoadFailed);
+  EXPECT_EQ(stats_.refused_restores, 1U);
   restore.end();
   EXPECT_EQ(known(tokens_), Position{}) << "the first segment is gone";
 }
@@ -78,9 +79,10 @@ TEST_F(RestoreTest, RefusedBytesAreReportedAndNothingMoreIsTaken) {
 TEST_F(RestoreTest, TooFewCellsAreNobodysFault) {
   Restore restore;
   restore.begin(cache.lease(tokens_), Position{300}, false);
-  restore.give_up(restore.next(Position{}, {.most_read = mebibytes(1)}), no_space("test"), cache);
+  restore.give_up(restore.next(Position{}, {.most_read = mebibytes(1)}), no_space("test"), cache, stats_);
   EXPECT_TRUE(restore.gave_up());
   EXPECT_EQ(restore.miss(), MissReason::kNoCells);
+  EXPECT_EQ(stats_.refused_restores, 0U);
   restore.end();
   EXPECT_EQ(known(tokens_), Position{300});
 }
@@ -88,7 +90,7 @@ TEST_F(RestoreTest, TooFewCellsAreNobodysFault) {
 TEST_F(RestoreTest, AfterAFailedReadWhatLiesBeforeItIsTaken) {
   Restore restore;
   restore.begin(cache.lease(tokens_), Position{300}, false);
-  restore.note_failed_read();
+  restore.note_failed_read(stats_);
   EXPECT_TRUE(restore.shorten(Position{32}));
   EXPECT_EQ(restore.to(), Position{300}) << "all of it lies in RAM";
   EXPECT_EQ(restore.miss(), MissReason::kLoadFailed);

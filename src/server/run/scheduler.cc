@@ -17,13 +17,12 @@
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_queue.h"
 #include "server/run/schedule.h"
+#include "server/run/scheduler_stats.h"
 #include "server/run/search.h"
-#include "server/run/slot_orders.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
 namespace {
-
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
@@ -49,7 +48,10 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                   .idle_to_live_ns = options.idle_to_live_ns,
                   .cuts = options.cuts},
                  engine.memory(), cache, clock,
-                 [this](SeqId seq, const TraceCut& cut) { traces_.add(trace_of(active_, seq), cut); }),
+                 [this](SeqId seq, const TraceCut& cut) {
+                   traces_.add(trace_of(active_, seq), cut);
+                   inbox_.count([&](SchedulerStats& stats) { stats.figures.captured.add(cut.bytes, cut.ms); });
+                 }),
       lookup_({.texts = options.texts,
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
@@ -86,13 +88,8 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
   return inbox_.submit(std::move(requests));
 }
 
-Status Scheduler::order(const SlotOrder& order, std::shared_ptr<SlotSink> sink) {
-  return inbox_.ask([this, order, sink = std::move(sink)](const Error* stopped) {
-    sink->on_outcome(stopped != nullptr ? *stopped : carry_out(order, *places_, sequences_, cache_));
-  });
-}
-
-std::vector<Place> Scheduler::places() const { return places_->all(); }
+SchedulerStats Scheduler::stats() const { return inbox_.stats(); }
+const Places& Scheduler::places() const { return *places_; }
 
 void Scheduler::stop() {
   if (options_.embeddings != nullptr) options_.embeddings->stop();  // before run() returns: nobody would end its jobs
@@ -286,12 +283,12 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
   request.stats.load_ms += ms;
   if (!restored) {
     spdlog::warn("kv cache restore failed: {}; prefilling instead id={}", restored.error().message, request.job.id);
-    request.restore.give_up(unit, restored.error(), cache_);
+    request.restore.give_up(unit, restored.error(), cache_, request.stats);
     return false;
   }
   const double bytes = bytes_of(unit, pieces);
   rates_.note_restored(bytes, ms);
-  if (request.trace != nullptr) request.trace->add_restored(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
+  request.stats.restored.add(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
   if (!request.start_counted) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
   request.restore.note_done(unit);
   return true;
@@ -321,7 +318,7 @@ void Scheduler::report_start(Request& request) {
   request.reported = request.start_counted = true;
   JobStats& stats = request.stats;
   note_reused(request, sequences_[*request.seq].end(), lookup_, *breaks_);
-  inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
+  inbox_.count([&](SchedulerStats& counted) { counted.note_start(stats); });
   log_start(request.job, stats);
   if (request.found_break != nullptr) request.sink->on_break(request.found_break);
   if (!request.is_late) request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
@@ -344,12 +341,10 @@ void Scheduler::decode_together(std::vector<Request*> members) {
   const engine::DecodeStatus status = decode_with_room(batch, oldest);
   std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
-  for (std::size_t i = 0; i < members.size(); ++i) {
+  const bool failed = status != engine::DecodeStatus::kOk;
+  if (failed) std::ranges::for_each(members, [&](Request* each) { after_failure(*each, status); });
+  for (std::size_t i = 0; !failed && i < members.size(); ++i) {
     Request& request = *members[i];
-    if (status != engine::DecodeStatus::kOk) {
-      after_failure(request, status);
-      continue;
-    }
     sequences_.append(*request.seq, {&batch[i].token, 1});
     sequences_.capture_decoded(*request.seq);
     sampled(request, sample_next(request, engine_, i));
@@ -444,7 +439,8 @@ engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>
 void Scheduler::sampled(Request& request, TokenId token) {
   if (const auto& failure = request.sampler->failure()) return finish(request, Finish::kError, failure);
   const double ms = note_sampled(request, token, ms_since(request.first_token_ns));
-  inbox_.count([&](SchedulerStats& stats) { stats.note_predicted(ms, request.effective.tokens.size() - 1); });
+  inbox_.count(
+      [&](SchedulerStats& stats) { stats.note_predicted(request.stats, ms, request.effective.tokens.size() - 1); });
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
   const std::size_t context = engine_.description().context_tokens;
   if (is_enough(request, options_.shift_context ? SIZE_MAX : context)) return finish(request, Finish::kLength);
@@ -456,7 +452,7 @@ void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
   const bool ends = inbox_.stopping() || status == engine::DecodeStatus::kAborted;
   if (!ends) {
     spdlog::error("decode failed for request {}; rebuilding it from captured state", request.job.id);
-    if (++request.failures < 2) return set_aside(request, false);
+    if (++request.stats.failed_calls < 2) return set_aside(request, false);
   }
   sequences_.clear(*request.seq);
   request.seq.reset();
@@ -532,7 +528,8 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   request.stats.waits.end(clock_.monotonic_ns());
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended({request.job.ahead, request.job.key, request.stats.waits.ended()});
+  inbox_.note_ended({request.job.ahead, request.job.key, how, request.stats});
+  places_->note_end(request, how, clock_.wall_ns());
   for (const auto& branch : request.branches) finish(*branch, how, error);
   breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
   sink->on_done(how, request.stats, error);

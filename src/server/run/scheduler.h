@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,13 +50,11 @@ class Places;
 class RequestQueue;
 class Schedule;
 class Searches;
-class SlotSink;
 struct ExplainOptions;
-struct Place;
 struct Overdue;
 struct Request;
 struct RestoreUnit;
-struct SlotOrder;
+struct SchedulerStats;
 
 struct SchedulerOptions {
   std::size_t parallel = 4;          // requests that run at a time; others wait
@@ -104,17 +103,22 @@ class Scheduler {
       if (!sink->gone()) sink->on_answer(lookup_.inspect(asked, terms()));
     });
   }
-  // Any thread. kBusy as inspect(). Otherwise the sink gets exactly one on_outcome.
-  Status order(const SlotOrder& order, std::shared_ptr<SlotSink> sink);
+  // Any thread. kBusy as inspect(). Otherwise `task` runs once, on the engine thread between two model calls; it gets
+  // an error if the server stops instead. orders.h has tasks.
+  using EngineTask = std::function<void(const Error* stopped, Places&, Sequences&, cache::Cache&)>;
+  Status ask(EngineTask task) {
+    return inbox_.ask(
+        [this, task = std::move(task)](const Error* stopped) { task(stopped, *places_, sequences_, cache_); });
+  }
   // The engine thread's body; returns after stop(), when every job has ended and all computed state is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
-  void close() { inbox_.close(); }                         // any thread: no request is accepted any more
-  void wake() { inbox_.wake(); }                           // any thread: options.embeddings has work
-  SchedulerStats stats() const { return inbox_.stats(); }  // any thread
-  std::vector<Place> places() const;                       // any thread: as many as requests may run at a time
-  bool idle() const { return inbox_.idle(); }              // any thread: every job has ended
+  void close() { inbox_.close(); }             // any thread: no request is accepted any more
+  void wake() { inbox_.wake(); }               // any thread: options.embeddings has work
+  SchedulerStats stats() const;                // any thread
+  const Places& places() const;                // any thread
+  bool idle() const { return inbox_.idle(); }  // any thread: every job has ended
 
  private:
   using Phase = policy::ScheduledRequest::Phase;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "server/run/audit.h"
+#include "server/run/request_figures.h"
 #include "server/run/sequences.h"
 #include "server/run/waits.h"
 
@@ -32,6 +33,7 @@ struct SchedulerStats {
   CellCounts cells;                 // now
   bool closed = false;              // no request is accepted any more: the server is stopping
   AuditCounts audits = {};
+  RequestFigures figures = {};
 
   void note_call(std::size_t running_requests) {
     ++model_calls;
@@ -40,13 +42,24 @@ struct SchedulerStats {
   void note_prefilled(std::size_t tokens, double ms, std::size_t length) {
     prefilled_tokens += tokens;
     prefill_ms += ms;
+    figures.slice.add(ms / 1e3);
     longest_tokens = std::max(longest_tokens, length);
   }
-  // One token, so long after the one before it. `length`: see longest_tokens.
-  void note_predicted(double ms, std::size_t length) {
+  // A request with these statistics begins to prefill.
+  void note_start(const JobStats& stats) {
+    cached_tokens += stats.cached_tokens;
+    figures.note_start(stats);
+  }
+  // The last token of `stats`, so long after the one before it. `length`: see longest_tokens.
+  void note_predicted(const JobStats& stats, double ms, std::size_t length) {
     ++predicted_tokens;
+    figures.note_token(stats, ms);
     predicted_ms += ms;
     longest_tokens = std::max(longest_tokens, length);
+  }
+  void note_end(Finish how, const JobStats& stats) {
+    waited.add(stats.waits.ended());
+    figures.note_end(how, stats);
   }
 };
 

@@ -14,8 +14,10 @@
 #include <thread>
 
 #include "cache/cache.h"
+#include "cache/cache_stats.h"
 #include "engine/fake/fake_engine.h"
 #include "server/run/scheduler.h"
+#include "server/run/scheduler_stats.h"
 #include "share/shared_store.h"
 
 namespace kvkeep::server {

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "cache/cache.h"
+#include "cache/cache_stats.h"
 #include "cache/capture.h"
 #include "policy/cut.h"
 
@@ -170,7 +171,8 @@ Status Sequences::shift(SeqId seq, TokenRange dropped) {
 
 void Sequences::release(SeqId seq, policy::CutReason reason, std::int64_t keep_s) {
   Sequence& held = at(seq);
-  if (!held.occupant.cached) return clear(seq);
+  const bool unwanted = held.track && cache_.is_unwanted(*held.track);
+  if (!held.occupant.cached || unwanted) return clear(seq);
   capture(seq, reason);
   capture_point(seq, reason);
   if (keep_s > 0 && held.track) cache_.keep(*held.track, keep_s * 1'000'000'000);
@@ -209,10 +211,11 @@ void Sequences::clear_idle() {
   }
 }
 
-void Sequences::forget(TokenSpan conversation, const Tenant& tenant) {
+void Sequences::forget(TokenSpan conversation, const Tenant& tenant, std::int64_t idle_ns) {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& held = sequences_[i];
     if (held.state != Sequence::State::kIdle || !held.shared_with(tenant)) continue;
+    if (clock_.monotonic_ns() - held.last_used_ns < idle_ns) continue;
     const std::size_t common = common_prefix(held.tokens, conversation);
     if (common == std::min(held.tokens.size(), conversation.size())) clear(number(i));
   }

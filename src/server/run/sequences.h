@@ -112,8 +112,9 @@ class Sequences {
   // Clears sequences whose time to live is over. Captures nothing anew: their state in the cache may leave now, too.
   void expire_idle();
   void clear_idle();
-  // Clears those that hold nothing but a part of this conversation, or go on from its end. Captures nothing.
-  void forget(TokenSpan conversation, const Tenant& tenant);
+  // Clears those that hold nothing but a part of this conversation, or go on from its end, and are idle for so long.
+  // Captures nothing.
+  void forget(TokenSpan conversation, const Tenant& tenant, std::int64_t idle_ns = 0);
   void keep_idle();  // at shutdown: captures rows that the cache refused, as fast as the disk writes
 
   // ---- capture ----

@@ -2,6 +2,8 @@
 
 #include "server/run/sequences.h"
 
+#include "cache/cache_stats.h"
+#include "cache/catalog.h"
 #include "server/run/parts_fixture.h"
 
 namespace kvkeep::server {
@@ -33,6 +35,23 @@ TEST_F(SequencesTest, ASequenceThatMayNotBeSharedIsFreedAtOnce) {
   EXPECT_EQ(sequences[seq].state, State::kFree);
   EXPECT_EQ(engine.memory().cells_used(), 0U);
   EXPECT_EQ(known(counting(60)), Position{});
+}
+
+TEST_F(SequencesTest, ASequenceWhoseStateWasClearedMeanwhileIsFreed) {
+  Sequences sequences = make_sequences();
+  const SeqId other = run(sequences, counting(60, 500));
+  const SeqId seq = *sequences.place({});
+  sequences.occupy(seq, {.id = "test", .cached = true}, {});
+  sequences.begin_capture(seq);
+  decode(sequences, seq, counting(60));
+  sequences.capture(seq, policy::CutReason::kContinued);
+  PrefixHasher hasher(prefix_key(engine.description().fingerprint, kNoTenant));
+  hasher.append(counting(60));
+  ASSERT_TRUE(cache.clear({.below = hasher.current(), .with_own_beginning = true}).ok());
+  sequences.release(seq, policy::CutReason::kTurn, 10);
+  EXPECT_EQ(sequences[seq].state, State::kFree);
+  EXPECT_EQ(sequences[other].state, State::kIdle);
+  EXPECT_EQ(cache.stats().tokens, 60U) << "only those of the other";
 }
 
 TEST_F(SequencesTest, AFourthOneTakesThePlaceOfTheOneIdleLongest) {

@@ -90,13 +90,7 @@ struct RequestTrace {
   bool started = false;         // it got its place in the model's memory; if not, stats.miss means nothing
   Explanation explanation;      // by its first start
   std::uint32_t set_aside = 0;  // how often it gave its cells to another request
-  ByteCount restored_bytes;     // copied into the model's memory
-  double restored_ms = 0;
-  ByteCount read_bytes;  // from disk, before they were restored
-  double read_ms = 0;
-  ByteCount shared_read_bytes;  // from the shared tier
-  double shared_read_ms = 0;
-  std::vector<TraceCut> cuts;  // at most kMostCuts, including those of idle sequences since the previous line
+  std::vector<TraceCut> cuts;   // at most kMostCuts, including those of idle sequences since the previous line
   std::size_t cuts_left_out = 0;
   ByteCount stored_bytes;  // in all cuts of its own
   double stored_ms = 0;
@@ -107,16 +101,6 @@ struct RequestTrace {
   static constexpr std::size_t kMostCuts = 1024;
 
   void add(const TraceCut& cut);
-  void add_read(const cache::LoadResult& result) {
-    read_bytes += result.bytes_read;
-    read_ms += result.read_ms;
-    shared_read_bytes += result.shared_bytes;
-    shared_read_ms += result.shared_ms;
-  }
-  void add_restored(ByteCount bytes, double ms) {
-    restored_bytes += bytes;
-    restored_ms += ms;
-  }
 };
 
 // Receives the trace of each request and of each audit, on the engine thread; must return at once.

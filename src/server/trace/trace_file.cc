@@ -148,12 +148,12 @@ void add_counts(Json& json, const RequestTrace& trace) {
 
 void add_work(Json& json, const RequestTrace& trace) {
   json["set_aside"] = trace.set_aside;
-  json["restored_bytes"] = trace.restored_bytes.value();
-  json["restored_ms"] = rounded_ms(trace.restored_ms);
-  json["read_bytes"] = trace.read_bytes.value();
-  json["read_ms"] = rounded_ms(trace.read_ms);
-  json["shared_read_bytes"] = trace.shared_read_bytes.value();
-  json["shared_read_ms"] = rounded_ms(trace.shared_read_ms);
+  json["restored_bytes"] = trace.stats.restored.bytes.value();
+  json["restored_ms"] = rounded_ms(trace.stats.restored.ms);
+  json["read_bytes"] = trace.stats.read.bytes.value();
+  json["read_ms"] = rounded_ms(trace.stats.read.ms);
+  json["shared_read_bytes"] = trace.stats.shared_read.bytes.value();
+  json["shared_read_ms"] = rounded_ms(trace.stats.shared_read.ms);
   json["stored_bytes"] = trace.stored_bytes.value();
   json["stored_ms"] = rounded_ms(trace.stored_ms);
   json["cuts"] = Json::array();

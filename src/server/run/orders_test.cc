@@ -1,6 +1,6 @@
 // Orders about slots, carried out by a scheduler.
 
-#include "server/run/slot_orders.h"
+#include "server/run/orders.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class SlotOrdersTest : public testing::Test {
       std::promise<Result<SlotOutcome>> promise;
     };
     const auto sink = std::make_shared<Sink>();
-    EXPECT_TRUE(world_.scheduler.order({kind, slot, tenant}, sink).ok());
+    EXPECT_TRUE(server::order(world_.scheduler, {kind, slot, tenant}, sink).ok());
     return sink->promise.get_future().get();
   }
   Result<SlotOutcome> forget(std::size_t slot) { return order(SlotOrder::Kind::kForget, slot); }
@@ -76,7 +76,28 @@ TEST_F(SlotOrdersTest, AStoppedServerSaysSo) {
   class Sink final : public SlotSink {
     void on_outcome(Result<SlotOutcome> /*outcome*/) override {}
   };
-  EXPECT_EQ(world_.scheduler.order({}, std::make_shared<Sink>()).error().kind, ErrorKind::kBusy);
+  EXPECT_EQ(server::order(world_.scheduler, {}, std::make_shared<Sink>()).error().kind, ErrorKind::kBusy);
+}
+
+TEST_F(SlotOrdersTest, ClearingForgetsTheScopeInEveryTier) {
+  const auto cleared = [&](const cache::ClearScope& scope) {
+    std::promise<Result<cache::Cleared>> promise;
+    EXPECT_TRUE(clear(world_.scheduler, scope, [&](auto outcome) { promise.set_value(std::move(outcome)); }).ok());
+    return promise.get_future().get();
+  };
+  const Tenant other = tenant_of({}, "other");
+  const std::vector<TokenId> prompt = random_tokens(random_, 300);
+  const Reply first = world_.ask(prompt, 8);
+  EXPECT_EQ(cleared({.tenant = other}).value().tokens, 0U);
+  EXPECT_EQ(cleared({.unused_ns = 3'600'000'000'000}).value().tokens, 0U);
+  EXPECT_GT(world_.ask(prompt, 8).stats.memory_tokens, 250U) << "nothing was forgotten";
+  EXPECT_EQ(cleared({.below = PrefixHash{}}).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(cleared({}).value().tokens, prompt.size() + 7);
+  EXPECT_EQ(world_.cache.stats().tokens, 0U);
+  EXPECT_TRUE(order(SlotOrder::Kind::kKeep, 0).value().tokens.empty()) << "nor is the conversation known by its slot";
+  const Reply again = world_.ask(prompt, 8);
+  EXPECT_EQ(again.stats.cached_tokens, 0U);
+  EXPECT_EQ(again.tokens, first.tokens);
 }
 
 }  // namespace

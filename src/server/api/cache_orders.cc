@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "server/api/cache_lookup.h"
+#include "server/api/generation_fields.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+constexpr std::int64_t kLongestUnusedS = 100LL * 366 * 86'400;
+constexpr std::size_t kMostIdDigits = 64;
+constexpr auto kPromptFields = std::to_array<std::string_view>(
+    {"messages", "tools", "tool_choice", "chat_template_kwargs", "add_generation_prompt", "prompt", "tokens"});
+constexpr auto kPrefixFields = std::to_array<std::string_view>({"id", "cache_salt"});
+constexpr auto kClearFields = std::to_array<std::string_view>({"id", "cache_salt", "all", "unused_s"});
+
+// `more`: fields besides those of a prompt.
+Status check_fields(const Json& body, std::span<const std::string_view> more) {
+  for (const auto& [name, value] : body.items()) {
+    const bool known = std::ranges::count(kPromptFields, name) + std::ranges::count(more, name) > 0;
+    if (!known) return invalid(fmt::format("unknown field '{}'", name));
+  }
+  return {};
+}
+
+bool names_prompt(const Json& body) {
+  return field(body, "messages") != nullptr || field(body, "prompt") != nullptr || field(body, "tokens") != nullptr;
+}
+
+Result<std::string> read_id(const Json& body) {
+  std::string id;
+  TRY(read_string(body, "id", id));
+  const bool is_hex = id.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_hex || id.size() < kFewestIdDigits || id.size() > kMostIdDigits) {
+    return invalid(fmt::format("'id' must be {} to {} lower-case hexadecimal digits", kFewestIdDigits, kMostIdDigits));
+  }
+  return id;
+}
+
+Result<NamedPrefix> read_prefix(Json& body, const RequestDefaults& defaults) {
+  NamedPrefix named;
+  TRY_ASSIGN(named.cache_salt, read_cache_salt(body));
+  const bool by_id = field(body, "id") != nullptr;
+  if (by_id == names_prompt(body)) return invalid("exactly one of 'id', 'messages', 'prompt' and 'tokens' is required");
+  if (by_id) {
+    TRY_ASSIGN(named.id, read_id(body));
+  } else {
+    TRY_ASSIGN(named.prompt, read_lookup_prompt(body, defaults));
+  }
+  return named;
+}
+
+}  // namespace
+
+Result<NamedPrefix> parse_named_prefix(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(Json json, parse_body(std::move(body)));
+  TRY(check_fields(json, kPrefixFields));
+  return read_prefix(json, defaults);
+}
+
+Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(Json json, parse_body(std::move(body)));
+  TRY(check_fields(json, kClearFields));
+  ClearRequest asked;
+  TRY_ASSIGN(asked.cache_salt, read_cache_salt(json));
+  bool all = false;
+  TRY(read_bool(json, "all", all));
+  if (field(json, "unused_s") != nullptr) {
+    std::int64_t unused_s = 0;
+    TRY(read_integer(json, "unused_s", unused_s, 0, kLongestUnusedS));
+    asked.unused_s = unused_s;
+  }
+  const bool has_prefix = field(json, "id") != nullptr || names_prompt(json);
+  if (all == (has_prefix || asked.unused_s)) {
+    return invalid(
+        "exactly one of 'all': true, a prefix ('id', 'messages', 'prompt' or 'tokens') and 'unused_s' is "
+        "required; only a prefix and 'unused_s' may come together");
+  }
+  if (has_prefix) {
+    TRY_ASSIGN(asked.prefix, read_prefix(json, defaults));
+  }
+  return asked;
+}
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include "server/api/cache_lookup.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+const RequestDefaults kDefaults{.vocabulary_size = 100};
+
+std::string prefix_refusal(const std::string& body) {
+  const Result<NamedPrefix> read = parse_named_prefix(body, kDefaults);
+  return read ? "accepted" : read.error().message;
+}
+std::string clear_refusal(const std::string& body) {
+  const Result<ClearRequest> read = parse_clear(body, kDefaults);
+  return read ? "accepted" : read.error().message;
+}
+
+TEST(CacheOrders, APrefixIsNamedByIdOrPrompt) {
+  EXPECT_EQ(parse_named_prefix(R"({"id": "0123abcd"})", kDefaults)->id, "0123abcd");
+  const NamedPrefix tokens = parse_named_prefix(R"({"tokens": [1, 2], "cache_salt": "s"})", kDefaults).value();
+  EXPECT_EQ(std::get<std::vector<TokenId>>(tokens.prompt), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(tokens.cache_salt, "s");
+  EXPECT_EQ(prefix_refusal(R"({"messages": [{"role": "user", "content": "x"}]})"), "accepted");
+}
+
+TEST(CacheOrders, OtherNamesAreRefused) {
+  for (const char* id :
+       {"", "0123abc", "0123ABCD", "0123abcx", "00000000000000000000000000000000000000000000000000000000000000000"}) {
+    EXPECT_EQ(prefix_refusal(std::string(R"({"id": ")") + id + "\"}"),
+              "'id' must be 8 to 64 lower-case hexadecimal digits")
+        << id;
+  }
+  for (const char* body : {"{}", R"({"id": null})", R"({"id": "01234567", "prompt": "x"})", R"({"cache_salt": "s"})"}) {
+    EXPECT_EQ(prefix_refusal(body), "exactly one of 'id', 'messages', 'prompt' and 'tokens' is required") << body;
+  }
+  EXPECT_EQ(prefix_refusal(R"({"prompt": "x", "tokens": [1]})"),
+            "exactly one of 'messages', 'prompt' and 'tokens' is required");
+  EXPECT_EQ(prefix_refusal(R"({"id": "01234567", "al": true})"), "unknown field 'al'");
+  for (const char* body : {"", "[]", "nonsense", R"({"tokens": [100]})", R"({"id": 1})", R"({"tokens": []})"}) {
+    EXPECT_NE(prefix_refusal(body), "accepted") << body;
+  }
+}
+
+TEST(CacheOrders, ClearingNamesItsScope) {
+  EXPECT_FALSE(parse_clear(R"({"all": true})", kDefaults)->prefix);
+  EXPECT_EQ(parse_clear(R"({"unused_s": 60})", kDefaults)->unused_s, 60);
+  const ClearRequest both = parse_clear(R"({"unused_s": 0, "id": "01234567"})", kDefaults).value();
+  EXPECT_EQ(both.unused_s, 0);
+  EXPECT_EQ(both.prefix->id, "01234567");
+  for (const char* body : {"{}", R"({"all": false})", R"({"all": true, "unused_s": 1})", R"({"cache_salt": "s"})",
+                           R"({"all": true, "id": "01234567"})"}) {
+    EXPECT_TRUE(clear_refusal(body).starts_with("exactly one of 'all': true, a prefix")) << body;
+  }
+  EXPECT_EQ(clear_refusal(R"({"unused": 5, "all": true})"), "unknown field 'unused'");
+  for (const char* body : {"", R"({"unused_s": -1})", R"({"unused_s": "1"})", R"({"all": 1})"}) {
+    EXPECT_NE(clear_refusal(body), "accepted") << body;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::server::api

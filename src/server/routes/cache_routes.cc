@@ -1,0 +1,315 @@
+// Routes about what is cached: GET /cache and /cache/tree show it; POST /cache/pin, /cache/unpin, /cache/clear and
+// /cache/warm change it. docs/cache-api.md describes them. A client sees and changes only state of its own tenant, and
+// no text of any prompt.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/cache.h"
+#include "cache/catalog.h"
+#include "server/api/cache_lookup.h"
+#include "server/api/errors.h"
+#include "server/api/json_body.h"
+#include "server/routes/generation.h"
+#include "server/routes/prompt.h"
+#include "server/routes/routes.h"
+#include "server/routes/sender.h"
+#include "server/run/orders.h"
+#include "server/run/places.h"
+
+namespace kvkeep::server {
+namespace {
+
+using api::Json;
+
+constexpr std::size_t kHottest = 10;
+constexpr std::size_t kDefaultPage = 1'000;
+constexpr std::size_t kLargestPage = 10'000;
+constexpr std::size_t kIdBytes = 8;
+
+void reply_json(ResponseWriter& writer, const Json& json) {
+  writer.send(200, api::kJsonContentType, api::to_line(json));
+}
+void send_refusal(ResponseWriter& writer, const Error& error) { send_error(writer, api::error_reply(error)); }
+
+Tenant asking_tenant(const Service& service, const HttpRequest& http, std::string_view cache_salt) {
+  return tenant_of(service, http, cache_salt, service.adapters->for_job());
+}
+
+double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// ---- GET /cache ----
+
+Json of_prefix(const cache::ListedPrefix& prefix, std::int64_t now_ns) {
+  const bool kept = prefix.kept_until_ns > now_ns;
+  return {{"id", prefix.hash.hex(kIdBytes)},
+          {"number", prefix.segment.value()},
+          {"parent", prefix.parent.value()},
+          {"begin", prefix.range.begin.value()},
+          {"end", prefix.range.end.value()},
+          {"ram_bytes", prefix.ram.value()},
+          {"disk_bytes", prefix.disk.value()},
+          {"points", prefix.points},
+          {"hits", prefix.hits},
+          {"last_use", seconds_of(prefix.last_used_ns)},
+          {"kept_until", kept ? Json(seconds_of(prefix.kept_until_ns)) : Json()}};
+}
+
+Json of_tiers(const cache::CacheStats& stats, const std::optional<share::ShareCounters>& shared) {
+  Json tiers = Json::array();
+  tiers.push_back(
+      {{"name", "ram"}, {"used_bytes", stats.ram_used.value()}, {"budget_bytes", stats.ram_budget.value()}});
+  if (stats.directory.has_disk) {
+    tiers.push_back({{"name", "disk"},
+                     {"used_bytes", stats.disk_used.value()},
+                     {"budget_bytes", stats.disk_budget.value()},
+                     {"stopped", stats.disk_stopped},
+                     {"keeper", stats.directory.keeper},
+                     {"shared", stats.directory.shared}});
+  }
+  if (!shared) return tiers;
+  tiers.push_back({{"name", "shared"},
+                   {"lookups", shared->lookups},
+                   {"hits", shared->hits},
+                   {"loaded_bytes", shared->loaded_bytes},
+                   {"published_bytes", shared->published_bytes},
+                   {"failures", shared->failures}});
+  return tiers;
+}
+
+Json of_tokens(const JobStats& stats) {
+  return {{"prompt_tokens", stats.prompt_tokens},
+          {"cached_tokens", stats.cached_tokens},
+          {"memory_tokens", stats.memory_tokens},
+          {"ram_tokens", stats.ram_tokens},
+          {"disk_tokens", stats.disk_tokens},
+          {"shared_tokens", stats.shared_tokens},
+          {"prefilled_tokens", stats.prefilled_tokens},
+          {"predicted_tokens", stats.predicted_tokens},
+          {"queue_ms", stats.queue_ms},
+          {"load_ms", stats.load_ms},
+          {"prompt_ms", stats.prompt_ms},
+          {"predicted_ms", stats.predicted_ms}};
+}
+
+Json of_running(const std::vector<Place>& places) {
+  Json running = Json::array();
+  for (const Place& place : places) {
+    if (!place.running) continue;
+    const std::optional<WaitCause> waits_for = place.stats.waits.now();
+    Json one = {{"task", place.task},
+                {"state", state_of(place)},
+                {"waits_for", waits_for ? Json(to_string(*waits_for)) : Json()}};
+    one.update(of_tokens(place.stats));
+    running.push_back(std::move(one));
+  }
+  return running;
+}
+
+Json of_ended(const std::vector<EndedPlace>& ended, const Tenant& tenant) {
+  Json last = Json::array();
+  for (const EndedPlace& request : ended) {
+    if (request.tenant != tenant) continue;
+    Json one = {{"id", request.id},
+                {"kind", request.kind},
+                {"ended", seconds_of(request.ended_ns)},
+                {"end", to_string(request.how)},
+                {"cache_miss_reason", to_string(request.stats.miss)}};
+    one.update(of_tokens(request.stats));
+    last.push_back(std::move(one));
+  }
+  return last;
+}
+
+// The time that prefilling the reused tokens would have taken at the rate so far, less the time of loading them.
+double saved_s(const SchedulerStats& stats) {
+  if (stats.prefilled_tokens == 0) return 0;
+  const double per_token_s = stats.prefill_ms / 1e3 / static_cast<double>(stats.prefilled_tokens);
+  return std::max(0.0, per_token_s * static_cast<double>(stats.cached_tokens) - stats.figures.load.sum());
+}
+
+Json of_sources(const SchedulerStats& stats) {
+  const RequestFigures& figures = stats.figures;
+  return {{"memory", figures.memory_tokens}, {"ram", figures.ram_tokens},        {"disk", figures.disk_tokens},
+          {"shared", figures.shared_tokens}, {"prefill", figures.missed_tokens}, {"new", figures.new_tokens}};
+}
+
+void show_cache(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
+  const SchedulerStats stats = service.scheduler->stats();
+  const cache::CacheStats cache = service.cache->stats();
+  const std::int64_t now_ns = service.clock->wall_ns();
+  Json hottest = Json::array();
+  for (const cache::ListedPrefix& prefix : service.cache->hottest(kHottest, tenant)) {
+    hottest.push_back(of_prefix(prefix, now_ns));
+  }
+  reply_json(writer,
+             {{"model", service.model_name},
+              {"now", seconds_of(now_ns)},
+              {"started", service.card.created_s},
+              {"context_tokens", service.context_tokens},
+              {"segments", cache.segments},
+              {"tokens", cache.tokens},
+              {"points", cache.points},
+              {"tiers", of_tiers(cache, service.cache->share_counters())},
+              {"prompt_tokens", of_sources(stats)},
+              {"saved", {{"tokens", stats.cached_tokens}, {"seconds", saved_s(stats)}}},
+              {"requests", {{"accepted", stats.requests}, {"running", stats.running}, {"waiting", stats.waiting}}},
+              {"running", of_running(service.scheduler->places().all())},
+              {"ended", of_ended(service.scheduler->places().ended(), tenant)},
+              {"hottest", std::move(hottest)}});
+}
+
+// ---- GET /cache/tree ----
+
+// A whole number of the query; `absent` if it is not there.
+Result<std::uint32_t> number_of(const HttpRequest& http, std::string_view name, std::uint32_t absent, std::uint32_t low,
+                                std::uint32_t high) {
+  const std::string_view text = http.parameter(name);
+  if (text.empty()) return absent;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < low || number > high) {
+    return invalid(fmt::format("'{}' must be a whole number from {} to {}", name, low, high));
+  }
+  return number;
+}
+
+Result<Json> tree_page(const Service& service, const HttpRequest& http) {
+  TRY_ASSIGN(const std::uint32_t after, number_of(http, "after", 0, 0, UINT32_MAX - 1));
+  TRY_ASSIGN(const std::uint32_t limit, number_of(http, "limit", kDefaultPage, 1, kLargestPage));
+  const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
+  const cache::Listing listing = service.cache->list(SegmentId{after}, limit, tenant);
+  const std::int64_t now_ns = service.clock->wall_ns();
+  Json prefixes = Json::array();
+  for (const cache::ListedPrefix& prefix : listing.prefixes) prefixes.push_back(of_prefix(prefix, now_ns));
+  return Json{{"now", seconds_of(now_ns)},
+              {"prefixes", std::move(prefixes)},
+              {"next", listing.next ? Json(listing.next->value()) : Json()}};
+}
+
+void show_tree(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  const Result<Json> page = tree_page(service, http);
+  page ? reply_json(writer, *page) : send_refusal(writer, page.error());
+}
+
+// ---- prefixes that requests name ----
+
+// The prompt's token ids, as a request with this prompt would be looked up.
+Result<std::vector<TokenId>> prompt_ids(const Service& service, api::PromptSource& source, const Tenant& tenant,
+                                        const HttpRequest& http) {
+  TRY_ASSIGN(Prompt prompt, read_prompt(service, source, tenant, http.client_gone));
+  if (prompt.tokens_min == 0) return invalid("the prompt is empty");
+  if (prompt.tokens_min >= service.context_tokens) {
+    return invalid(
+        fmt::format("the prompt has {} tokens, and the context {}", prompt.tokens_min, service.context_tokens));
+  }
+  return std::move(prompt.ids);
+}
+
+// By a prompt: the longest cached prefix of it that ends where a stored piece ends.
+Result<cache::ListedPrefix> find_prefix(const Service& service, api::NamedPrefix& named, const Tenant& tenant,
+                                        const HttpRequest& http) {
+  if (!named.id.empty()) return service.cache->find(named.id, tenant);
+  TRY_ASSIGN(const std::vector<TokenId> ids, prompt_ids(service, named.prompt, tenant, http));
+  const std::shared_ptr<cache::Lease> lease = service.cache->lease(ids, tenant);
+  const auto& steps = lease->steps();
+  const auto last = std::ranges::find_if(
+      steps.rbegin(), steps.rend(), [](const cache::LeasedStep& step) { return step.range.end == step.stored.end; });
+  if (last == steps.rend()) return not_found("nothing of this prompt is cached");
+  PrefixHasher hasher(prefix_key(service.fingerprint, tenant));
+  hasher.append(TokenSpan(ids).first(last->range.end.value()));
+  return service.cache->find(hasher.current().hex(), tenant);
+}
+
+// ---- POST /cache/pin, /cache/unpin ----
+
+void answer_pin(const std::shared_ptr<ResponseWriter>& writer, const cache::ListedPrefix& prefix, bool pin,
+                const Result<bool>& changed) {
+  writer->post([writer, prefix, pin, changed] {
+    if (!changed) return send_refusal(*writer, changed.error());
+    reply_json(*writer, {{"id", prefix.hash.hex(kIdBytes)},
+                         {"tokens", prefix.range.end.value()},
+                         {"pinned", pin},
+                         {"changed", *changed}});
+  });
+}
+
+Result<cache::ListedPrefix> prefix_to_pin(const Service& service, HttpRequest& http) {
+  if (!service.pins) return unsupported("pins lie in the directory of the disk cache, and this server has none");
+  TRY_ASSIGN(api::NamedPrefix named, api::parse_named_prefix(take_body(service, http), service.defaults));
+  TRY_ASSIGN(const cache::ListedPrefix prefix,
+             find_prefix(service, named, asking_tenant(service, http, named.cache_salt), http));
+  if (prefix.disk == ByteCount{}) return busy("this prefix is not on disk yet; try again later");
+  return prefix;
+}
+
+void change_pin(const Service& service, HttpRequest& http, ResponseWriter& writer, bool pin) {
+  const Result<cache::ListedPrefix> prefix = prefix_to_pin(service, http);
+  if (!prefix) return send_refusal(writer, prefix.error());
+  service.pins->executor->post([pins = *service.pins, kept = writer.keep(), found = *prefix, pin] {
+    answer_pin(kept, found, pin, pins.change(found.hash, pin));
+  });
+}
+
+// ---- POST /cache/clear ----
+
+Result<cache::ClearScope> scope_of(const Service& service, HttpRequest& http) {
+  TRY_ASSIGN(api::ClearRequest asked, api::parse_clear(take_body(service, http), service.defaults));
+  cache::ClearScope scope{.tenant = asking_tenant(service, http, asked.cache_salt)};
+  if (asked.unused_s) scope.unused_ns = *asked.unused_s * 1'000'000'000;
+  if (!asked.prefix) return scope;
+  TRY_ASSIGN(const cache::ListedPrefix prefix, find_prefix(service, *asked.prefix, scope.tenant, http));
+  scope.below = prefix.hash;
+  scope.with_own_beginning = asked.prefix->id.empty();
+  return scope;
+}
+
+void clear_cache(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  const Result<cache::ClearScope> scope = scope_of(service, http);
+  if (!scope) return send_refusal(writer, scope.error());
+  const auto answer = [kept = writer.keep()](const Result<cache::Cleared>& cleared) {
+    kept->post([kept, cleared] {
+      if (!cleared) return send_refusal(*kept, cleared.error());
+      reply_json(*kept, {{"prefixes", cleared->prefixes},
+                         {"tokens", cleared->tokens},
+                         {"ram_bytes", cleared->ram.value()},
+                         {"disk_bytes", cleared->disk.value()}});
+    });
+  };
+  if (const Status asked = clear(*service.scheduler, *scope, answer); !asked) send_refusal(writer, asked.error());
+}
+
+}  // namespace
+
+Error no_cache_api() {
+  return unsupported("This server does not support cache endpoints. Start it without `--no-cache-api`");
+}
+
+void add_cache_routes(HttpServer& server, const Service& service) {
+  const auto route = [&](const char* method, const char* path, auto handler) {
+    server.route(method, path, [&service, handler](HttpRequest& http, ResponseWriter& writer) {
+      if (!service.endpoints.cache) return send_refusal(writer, no_cache_api());
+      handler(service, http, writer);
+    });
+  };
+  route("GET", "/cache", show_cache);
+  route("GET", "/cache/tree", show_tree);
+  for (const bool pin : {true, false}) {
+    route("POST", pin ? "/cache/pin" : "/cache/unpin",
+          [pin](const Service& shared, HttpRequest& http, ResponseWriter& writer) {
+            change_pin(shared, http, writer, pin);
+          });
+  }
+  route("POST", "/cache/clear", clear_cache);
+  route("POST", "/cache/warm", warm_cache);
+}
+
+}  // namespace kvkeep::server

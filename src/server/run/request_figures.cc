@@ -1,0 +1,44 @@
+#include "server/run/request_figures.h"
+
+#include <algorithm>
+
+namespace kvkeep::server {
+
+namespace {
+
+double seconds(double ms) { return ms / 1e3; }
+
+}  // namespace
+
+void RequestFigures::note_start(const JobStats& stats) {
+  const std::size_t rest = stats.prompt_tokens - std::min(stats.prompt_tokens, stats.cached_tokens);
+  const std::size_t known = std::max(stats.known_tokens, stats.cached_tokens);
+  memory_tokens += stats.memory_tokens;
+  ram_tokens += stats.ram_tokens;
+  disk_tokens += stats.disk_tokens;
+  shared_tokens += stats.shared_tokens;
+  missed_tokens += rest;
+  new_tokens += stats.prompt_tokens - std::min(stats.prompt_tokens, known);
+  Missed& why = missed[static_cast<std::size_t>(stats.miss)];
+  ++why.prompts;
+  why.tokens += rest;
+  queue.add(seconds(stats.queue_ms));
+  if (stats.load_ms > 0) load.add(seconds(stats.load_ms));
+}
+
+void RequestFigures::note_token(const JobStats& stats, double gap_ms) {
+  if (stats.predicted_tokens == 1) return first_token.add(seconds(stats.queue_ms + stats.prompt_ms));
+  token_gap.add(seconds(gap_ms));
+}
+
+void RequestFigures::note_end(Finish how, const JobStats& stats) {
+  ++ends[static_cast<std::size_t>(how)];
+  failed_reads += stats.failed_reads;
+  refused_restores += stats.refused_restores;
+  failed_calls += stats.failed_calls;
+  read.add(stats.read.bytes, stats.read.ms);
+  shared_read.add(stats.shared_read.bytes, stats.shared_read.ms);
+  restored.add(stats.restored.bytes, stats.restored.ms);
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,53 @@
+#pragma once
+
+// Sums over requests for monitors: where the tokens of prompts came from, why no more was reused, how requests ended,
+// the state that was moved for them, and how long each step took. Part of SchedulerStats, under the inbox's lock.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/figures.h"
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+struct RequestFigures {
+  // Prompts and tokens for which a reason stands.
+  struct Missed {
+    std::uint64_t prompts = 0;
+    std::uint64_t tokens = 0;  // of these prompts, not reused
+  };
+
+  // Tokens of prompts by source, as far as requests have started.
+  std::uint64_t memory_tokens = 0;
+  std::uint64_t ram_tokens = 0;
+  std::uint64_t disk_tokens = 0;
+  std::uint64_t shared_tokens = 0;
+  std::uint64_t missed_tokens = 0;
+  std::uint64_t new_tokens = 0;  // of missed_tokens, those that the cache had never seen after their prefix
+  std::array<Missed, kMissReasons> missed{};    // by MissReason
+  std::array<std::uint64_t, kFinishes> ends{};  // requests by Finish
+  std::uint64_t failed_reads = 0;               // requests that state could not be read for
+  std::uint64_t refused_restores = 0;           // requests whose state the model's memory did not take
+  std::uint64_t failed_calls = 0;               // model calls, counted for each request in them
+  Moved read;                                   // from disk, before it was restored; of ended requests
+  Moved shared_read;                            // from the shared tier, before it was restored; of ended requests
+  Moved restored;                               // into the model's memory; of ended requests
+  Moved captured;                               // out of it
+
+  // In seconds.
+  StepTimes queue;        // until a request starts
+  StepTimes load;         // reading and restoring, of requests that restored something
+  StepTimes slice;        // of prefill
+  StepTimes first_token;  // from the request's arrival on
+  StepTimes token_gap;    // between two tokens of a reply
+
+  // The state that is reused is in the model's memory now, and `stats` say how much it is.
+  void note_start(const JobStats& stats);
+  // The last token of `stats`, `gap_ms` after the one before it.
+  void note_token(const JobStats& stats, double gap_ms);
+  void note_end(Finish how, const JobStats& stats);
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,66 @@
+#include "server/run/request_figures.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::server {
+namespace {
+
+TEST(RequestFigures, EachTokenOfAPromptHasOneSource) {
+  RequestFigures figures;
+  figures.note_start({.prompt_tokens = 100,
+                      .cached_tokens = 75,
+                      .memory_tokens = 40,
+                      .ram_tokens = 20,
+                      .disk_tokens = 10,
+                      .shared_tokens = 5,
+                      .miss = MissReason::kNoPoint,
+                      .known_tokens = 90,
+                      .load_ms = 200});
+  figures.note_start({.prompt_tokens = 5, .miss = MissReason::kNothingCached});
+  EXPECT_EQ(figures.memory_tokens, 40U);
+  EXPECT_EQ(figures.ram_tokens, 20U);
+  EXPECT_EQ(figures.disk_tokens, 10U);
+  EXPECT_EQ(figures.shared_tokens, 5U);
+  EXPECT_EQ(figures.missed_tokens, 25U + 5);
+  EXPECT_EQ(figures.new_tokens, 10U + 5) << "15 of the others were computed before";
+  const auto missed = [&](MissReason reason) { return figures.missed[static_cast<std::size_t>(reason)]; };
+  EXPECT_EQ(missed(MissReason::kNoPoint).prompts, 1U);
+  EXPECT_EQ(missed(MissReason::kNoPoint).tokens, 25U);
+  EXPECT_EQ(missed(MissReason::kNothingCached).tokens, 5U);
+  EXPECT_EQ(figures.queue.count(), 2U);
+  EXPECT_EQ(figures.load.count(), 1U) << "the other restored nothing";
+  EXPECT_DOUBLE_EQ(figures.load.sum(), 0.2);
+}
+
+TEST(RequestFigures, TheFirstTokenIsTimedFromTheArrivalAndOthersFromTheOneBefore) {
+  RequestFigures figures;
+  JobStats stats{.predicted_tokens = 1, .queue_ms = 500, .prompt_ms = 1'000};
+  figures.note_token(stats, 0);
+  ++stats.predicted_tokens;
+  figures.note_token(stats, 250);
+  EXPECT_DOUBLE_EQ(figures.first_token.sum(), 1.5);
+  EXPECT_EQ(figures.first_token.count(), 1U);
+  EXPECT_DOUBLE_EQ(figures.token_gap.sum(), 0.25);
+  EXPECT_EQ(figures.token_gap.count(), 1U);
+}
+
+TEST(RequestFigures, AnEndCountsWhatWasMovedAndWhatFailed) {
+  RequestFigures figures;
+  figures.note_end(Finish::kGone, {.read = {ByteCount{7}, 1},
+                                   .shared_read = {ByteCount{8}, 4},
+                                   .restored = {ByteCount{9}, 2},
+                                   .failed_reads = 1,
+                                   .refused_restores = 2,
+                                   .failed_calls = 3});
+  figures.note_end(Finish::kGone, {});
+  EXPECT_EQ(figures.ends[static_cast<std::size_t>(Finish::kGone)], 2U);
+  EXPECT_EQ(figures.read.bytes, ByteCount{7});
+  EXPECT_EQ(figures.shared_read.bytes, ByteCount{8});
+  EXPECT_EQ(figures.restored.ms, 2);
+  EXPECT_EQ(figures.failed_reads, 1U);
+  EXPECT_EQ(figures.refused_restores, 2U);
+  EXPECT_EQ(figures.failed_calls, 3U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,212 @@
+"""GET /cache and the paths below it: what they show, and what they change in memory, RAM and on disk."""
+
+import json
+import time
+
+from flag_case import FlagCase, covers
+from support import fresh_directory, main, run_program, segments, system, timings, user, wait_until, words
+
+COMPLETION = "/v1/completions"
+
+
+class CacheApi(FlagCase):
+    def ask(self, server, text, **fields):
+        return timings(server.post(COMPLETION, {"prompt": text, "max_tokens": 4, "temperature": 0, **fields}))
+
+    def tree(self, server, query=""):
+        return server.get("/cache/tree" + query)["prefixes"]
+
+    def on_disk(self, server):
+        """The tree, once all of it is written."""
+        return wait_until(lambda: (tree := self.tree(server)) and all(one["disk_bytes"] for one in tree) and tree,
+                          "all prefixes are on disk")
+
+    def test_the_overview_has_the_replies_own_counts(self):
+        server = self.server("--kv-disk-dir", fresh_directory())
+        self.assertEqual(server.get("/cache")["ended"], [])
+        replies = [self.ask(server, words(count, 3)) for count in (120, 240)]
+        shown = wait_until(lambda: (now := server.get("/cache")) and len(now["ended"]) == 2
+                           and now["requests"]["running"] == 0 and now, "both have ended")
+        self.assertEqual(shown["prompt_tokens"]["memory"], replies[1]["cache_n"])
+        self.assertEqual(shown["prompt_tokens"]["prefill"], sum(reply["prompt_n"] for reply in replies))
+        self.assertEqual(shown["saved"]["tokens"], replies[1]["cache_n"])
+        self.assertGreater(shown["saved"]["seconds"], 0)
+        self.assertEqual(shown["requests"], {"accepted": 2, "running": 0, "waiting": 0})
+        last = shown["ended"][0]
+        self.assertEqual((last["cached_tokens"], last["prefilled_tokens"], last["predicted_tokens"], last["end"]),
+                         (replies[1]["cache_n"], replies[1]["prompt_n"], 4, "length"))
+        self.assertEqual(last["cache_miss_reason"], replies[1]["cache_miss_reason"])
+        self.assertEqual([tier["name"] for tier in shown["tiers"]], ["ram", "disk"])
+        self.assertEqual(shown["tiers"][0]["budget_bytes"], 64 << 20)
+        self.assertTrue(shown["tiers"][1]["keeper"])
+        self.assertGreater(shown["tokens"], 200)
+
+    def test_a_running_request_is_shown_with_its_progress(self):
+        server = self.server("-c", 65536)
+        stream = server.stream(COMPLETION, {"prompt": words(100), "max_tokens": 30000, "stream": True, "ignore_eos": True})
+        next(stream)
+        [running] = wait_until(lambda: [one for one in server.get("/cache")["running"] if one["predicted_tokens"] > 2],
+                               "a request runs")
+        self.assertEqual(running["cached_tokens"] + running["prefilled_tokens"], running["prompt_tokens"])
+        self.assertEqual((running["state"], running["waits_for"]), ("decoding", None))
+        self.assertGreater(running["prompt_ms"], 0)
+        stream.close()
+        wait_until(lambda: server.get("/cache")["ended"], "it ends when its client leaves")
+        self.assertEqual(server.get("/cache")["ended"][0]["end"], "client-left")
+
+    def test_the_tree_comes_page_by_page(self):
+        server = self.server()
+        for seed in range(5):
+            self.ask(server, words(80, seed))
+        self.ask(server, words(80, 1) + " and more " + words(60, 9))
+        # The last reply is captured after it has been sent.
+        wait_until(lambda: (now := server.get("/cache")) and len(now["ended"]) == 6
+                   and now["requests"]["running"] == 0, "all have ended")
+        whole = self.tree(server)
+        self.assertGreaterEqual(len(whole), 6)
+        paged, after = [], 0
+        while after is not None:
+            page = server.get(f"/cache/tree?limit=2&after={after}")
+            self.assertLessEqual(len(page["prefixes"]), 2)
+            paged += page["prefixes"]
+            after = page["next"]
+        self.assertEqual([one["number"] for one in paged], [one["number"] for one in whole])
+        numbers = {one["number"]: one for one in whole}
+        for one in whole:
+            self.assertLess(one["begin"], one["end"])
+            self.assertTrue(one["ram_bytes"] > 0 and one["disk_bytes"] == 0)
+            if one["parent"]:
+                self.assertLessEqual(one["begin"], numbers[one["parent"]]["end"])
+        hottest = server.get("/cache")["hottest"]
+        self.assertTrue(hottest and hottest[0]["hits"] >= hottest[-1]["hits"] > 0)
+        self.assertNotIn("river", json.dumps([whole, server.get("/cache")]), "no text of prompts")
+        for query in ("?limit=0", "?limit=10001", "?limit=x", "?after=-1", "?limit=1e3"):
+            self.assert_refused(400, server.get, "/cache/tree" + query, contains="must be a whole number")
+
+    def test_a_warmed_prompt_is_there_for_its_first_request(self):
+        server = self.server()
+        talk = [system(words(200, 1))]
+        warmed = server.post("/cache/warm?keep_s=600", {"messages": talk})
+        self.assertEqual((warmed["cached_tokens"], warmed["prefilled_tokens"]), (0, warmed["prompt_tokens"]))
+        reply = server.chat([*talk, user("hello")], max_tokens=4)
+        self.assertGreaterEqual(timings(reply)["cache_n"], 190)
+        self.assertTrue(any(one["kept_until"] for one in self.tree(server)))
+        again = server.post("/cache/warm", {"messages": talk})
+        self.assertGreaterEqual(again["cached_tokens"], warmed["prompt_tokens"] - 20)
+        body = {"model": "x", "max_tokens": 5, "system": words(150, 7), "messages": [user("hi")]}
+        warmed = server.post("/cache/warm?dialect=messages", body)
+        usage = server.post("/v1/messages", body)["usage"]
+        self.assertEqual(usage["input_tokens"], 1, "all but the last token")
+        self.assertEqual(warmed["prompt_tokens"], usage["input_tokens"] + usage["cache_read_input_tokens"])
+        body = {"model": "x", "instructions": words(150, 8), "input": "hi", "max_output_tokens": 4}
+        warmed = server.post("/cache/warm?dialect=responses", body)
+        self.assertEqual(server.post("/v1/responses", body)["usage"]["input_tokens_details"]["cached_tokens"],
+                         warmed["prompt_tokens"] - 1)
+        for path, sent, why in (("/cache/warm?dialect=x", {"messages": talk}, "'dialect' must be"),
+                                ("/cache/warm?keep_s=86401", {"messages": talk}, "'keep_s' must be"),
+                                ("/cache/warm", {}, "exactly one of"), ("/cache/warm", "nonsense", "JSON"),
+                                ("/cache/warm", {"prompt": words(5000)}, "does not fit")):
+            self.assert_refused(400, server.post, path, sent, contains=why)
+
+    def test_a_pin_is_the_one_of_the_command(self):
+        directory = fresh_directory()
+        server = self.server("--kv-disk-dir", directory)
+        text = words(200, 4)
+        self.ask(server, text)
+        tree = self.on_disk(server)
+        end = max(tree, key=lambda one: one["end"])
+        pinned = server.post("/cache/pin", {"id": end["id"]})
+        self.assertEqual((pinned["id"], pinned["pinned"], pinned["changed"]), (end["id"], True, True))
+        self.assertFalse(server.post("/cache/pin", {"id": end["id"]})["changed"])
+        listed = json.loads(run_program("cache", "--kv-disk-dir", directory, "ls", "--json").stdout)["prefixes"]
+        self.assertTrue(any(line["pinned"] for line in listed), listed)
+        wait_until(lambda: any(one["kept_until"] for one in self.tree(server)), "the server keeps it")
+        by_prompt = server.post("/cache/unpin", {"prompt": text + " and so on"})
+        self.assertEqual((by_prompt["pinned"], by_prompt["changed"]), (False, True))
+        listed = json.loads(run_program("cache", "--kv-disk-dir", directory, "ls", "--json").stdout)["prefixes"]
+        self.assertFalse(any(line["pinned"] for line in listed), listed)
+        self.assert_refused(404, server.post, "/cache/pin", {"id": "00000000"})
+        self.assert_refused(404, server.post, "/cache/pin", {"prompt": "zebra " + words(50, 99)})
+        self.assert_refused(501, self.server().post, "/cache/pin", {"id": end["id"]}, contains="this server has none")
+
+    def test_clearing_forgets_in_memory_ram_and_on_disk(self):
+        directory = fresh_directory()
+        server = self.server("--kv-disk-dir", directory)
+        first, second = words(200, 1), words(200, 2)
+        self.ask(server, first)
+        self.ask(server, second)
+        self.on_disk(server)
+        self.assertEqual(server.post("/cache/clear", {"unused_s": 3600})["prefixes"], 0)
+        cleared = server.post("/cache/clear", {"prompt": first})
+        self.assertGreater(cleared["tokens"], 150)
+        self.assertGreater(cleared["disk_bytes"], 0)
+        self.assertEqual(self.ask(server, first, cache_prompt=True)["cache_source"], "none")
+        self.assertGreater(self.ask(server, second)["cache_n"], 150)
+        everything = server.post("/cache/clear", {"all": True})
+        self.assertGreater(everything["tokens"], 300)
+        self.assertEqual(self.tree(server), [])
+        wait_until(lambda: segments(directory) == [], "no file is left")
+        self.assertEqual(server.get("/cache")["tokens"], 0)
+        for text in (first, second):
+            self.assertEqual(self.ask(server, text)["cache_n"], 0)
+        self.on_disk(server)
+        time.sleep(1.1)
+        self.assertGreater(server.post("/cache/clear", {"unused_s": 1})["tokens"], 300)
+        self.assert_refused(404, server.post, "/cache/clear", {"id": "00000000"})
+        for body in ({}, {"all": False}, {"all": True, "unused_s": 5}, {"al": True}, [], "x", {"unused_s": -1}):
+            self.assert_refused(400, server.post, "/cache/clear", body)
+
+    def test_what_a_running_request_uses_goes_when_it_ends(self):
+        server = self.server("-c", 65536)
+        stream = server.stream(COMPLETION, {"prompt": words(300, 5), "max_tokens": 30000, "stream": True, "ignore_eos": True})
+        next(stream)
+        wait_until(lambda: self.tree(server), "its prompt is captured")
+        self.assertGreater(server.post("/cache/clear", {"all": True})["tokens"], 200)
+        self.assertEqual(self.tree(server), [])
+        stream.close()
+        wait_until(lambda: server.get("/cache")["requests"]["running"] == 0, "it ends")
+        self.assertEqual(server.get("/cache")["tokens"], 0)
+
+    def test_a_tenant_sees_and_changes_only_its_own(self):
+        server = self.server("--kv-disk-dir", fresh_directory())
+        text = words(200, 6)
+        self.ask(server, text, cache_salt="ada")
+        self.assertEqual(self.tree(server), [])
+        own = self.tree(server, "?cache_salt=ada")
+        self.assertTrue(own)
+        self.assertEqual(server.get("/cache")["ended"], [])
+        self.assertEqual(len(server.get("/cache?cache_salt=ada")["ended"]), 1)
+        self.assertTrue(server.get("/cache?cache_salt=ada")["hottest"] == [])
+        for salt in ({}, {"cache_salt": "bob"}):
+            self.assert_refused(404, server.post, "/cache/pin", {"id": own[0]["id"], **salt})
+            self.assert_refused(404, server.post, "/cache/clear", {"id": own[0]["id"], **salt})
+            self.assertEqual(server.post("/cache/clear", {"all": True, **salt})["prefixes"], 0)
+        self.assertGreater(self.ask(server, text, cache_salt="ada")["cache_n"], 150)
+        self.assertGreater(server.post("/cache/clear", {"all": True, "cache_salt": "ada"})["tokens"], 150)
+        self.assertEqual(self.ask(server, text, cache_salt="ada")["cache_n"], 0)
+
+    def test_all_paths_need_the_key(self):
+        server = self.server("--api-key", "one,two", "--cache-salt-by-key")
+        for path in ("/cache", "/cache/tree"):
+            self.assert_refused(401, server.get, path)
+        for path in ("/cache/warm", "/cache/pin", "/cache/unpin", "/cache/clear", "/cache/lookup"):
+            self.assert_refused(401, server.post, path, {"all": True})
+        with_key = {key: {"Authorization": f"Bearer {key}"} for key in ("one", "two")}
+        server.post(COMPLETION, {"prompt": words(100, 3), "max_tokens": 2}, headers=with_key["one"])
+        self.assertTrue(server.get("/cache/tree", headers=with_key["one"])["prefixes"])
+        self.assertEqual(server.get("/cache/tree", headers=with_key["two"])["prefixes"], [])
+        self.assertEqual(server.post("/cache/clear", {"all": True}, headers=with_key["two"])["prefixes"], 0)
+        self.assertGreater(server.post("/cache/clear", {"all": True}, headers=with_key["one"])["prefixes"], 0)
+
+    @covers("--no-cache-api")
+    def test_the_paths_can_be_turned_off(self):
+        server = self.server("--no-cache-api")
+        for path in ("/cache", "/cache/tree"):
+            self.assert_refused(501, server.get, path, contains="Start it without `--no-cache-api`")
+        for path in ("/cache/warm", "/cache/pin", "/cache/unpin", "/cache/clear", "/cache/lookup"):
+            self.assert_refused(501, server.post, path, {"all": True}, contains="Start it without `--no-cache-api`")
+        self.assertGreater(self.ask(server, words(50))["prompt_n"], 40)
+
+
+if __name__ == "__main__":
+    main()
