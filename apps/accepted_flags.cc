@@ -71,7 +71,7 @@ std::vector<Flag> accepted_flags() {
       always("--no-webui-mcp-proxy, --no-ui-mcp-proxy", "the server calls no other one"),
       always("-no-ag, --no-agent", "the server runs no tools"),
       always("--perf", "every reply has times"),
-      always("--no-log-jsonl", "the log is always text"),
+      always("--no-log-jsonl", "the log is text unless --log-format says otherwise"),
   };
   std::ranges::move(neutral_flags(), std::back_inserter(flags));
   flags.front().group = "Accepted for scripts written for llama-server";

@@ -17,16 +17,21 @@ constexpr char kOverview[] =
     "\n"
     "Usage: kvkeep COMMAND [flags]\n"
     "\n"
-    "Commands:\n"
+    "Serving:\n"
     "  serve        serve a model over HTTP\n"
     "  cache        list, check, change and copy what a cache directory holds\n"
+    "  warm         have a running server prefill a recorded request\n"
+    "\n"
+    "Trying and measuring:\n"
     "  model make   write a random-weight model to try things with\n"
     "  bench        play workloads against kvkeep and other servers, and count tokens\n"
     "  replay       play recorded sessions against a server, and count tokens\n"
     "  doctor       say why prompts are read again, and what to do\n"
     "\n"
+    "Help:\n"
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or after a command that command's help\n"
+    "  --help-all   the same with every flag; without a command, of serve\n"
     "  help --man, help --completions bash|zsh|fish\n"
     "               print kvkeep's man page, or a script that completes its command lines\n"
     "\n"
@@ -73,6 +78,12 @@ Result<Command> parse_replay_command(const Arguments& arguments, const os::Envir
   return Command(std::move(parsed.options));
 }
 
+Result<Command> parse_warm_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedWarm parsed, parse_warm(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{warm_help()});
+  return Command(std::move(parsed.options));
+}
+
 Result<Command> parse_cache_command(const Arguments& arguments, const os::Environment& environment) {
   TRY_ASSIGN(ParsedCache parsed, parse_cache(arguments, environment));
   if (!parsed.help.empty()) return Command(PrintText{std::move(parsed.help)});
@@ -105,6 +116,7 @@ Result<Command> parse_help_command(Arguments rest, const os::Environment& enviro
 }
 
 bool is_model_file(const std::string& word) { return word.ends_with(".gguf"); }
+bool means_serve(const std::string& word) { return word == "serve" || word.starts_with('-') || is_model_file(word); }
 
 }  // namespace
 
@@ -120,6 +132,12 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   const Arguments rest(arguments.begin() + 1, arguments.end());
   if (is_help(name)) return parse_help_command(rest, environment);
   // llama-server prints its version from any command line.
+  if (const auto asks_all = std::ranges::find(arguments, "--help-all"); asks_all != arguments.end()) {
+    if (means_serve(name)) return Command(PrintText{serve_help_all()});
+    Arguments asks(arguments);
+    asks[static_cast<std::size_t>(asks_all - arguments.begin())] = "--help";
+    return parse_command_line(asks, environment);
+  }
   const bool asks_version = std::ranges::find(arguments, "--version") != arguments.end();
   if (asks_version || (name == "version" && rest.empty())) return Command(PrintText{version_text()});
   if (name == "serve") return parse_serve_command(rest, environment);
@@ -127,9 +145,10 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
+  if (name == "warm") return parse_warm_command(rest, environment);
   if (name == "doctor") return parse_doctor_command(rest, environment);
-  if (is_model_file(name) || name.starts_with('-')) return parse_serve_command(arguments, environment);
-  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "doctor", "version", "help"});
+  if (means_serve(name)) return parse_serve_command(arguments, environment);
+  return unknown_command("", name, {"serve", "cache", "warm", "model", "bench", "replay", "doctor", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "model_command.h"
 #include "serve_options.h"
+#include "warm.h"
 
 namespace kvkeep::cli {
 
@@ -22,7 +23,7 @@ struct PrintText {
 };
 
 using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
-                             CacheCommandOptions, DoctorOptions>;
+                             CacheCommandOptions, WarmOptions, DoctorOptions>;
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "serve_flags.h"
+
 namespace kvkeep::cli {
 namespace {
 
@@ -21,8 +25,33 @@ TEST(CommandLine, HelpAndVersion) {
   EXPECT_NE(printed({"model", "make", "--help"}).find("--free-output"), std::string::npos);
 }
 
+TEST(CommandLine, TheShortHelpOfServeRefersToTheWholeOne) {
+  const std::string brief = printed({"serve", "--help"});
+  const std::string all = printed({"serve", "--help-all"});
+  for (const std::string& help : {brief, all}) EXPECT_NE(help.find("--kv-disk-dir DIR"), std::string::npos);
+  EXPECT_EQ(brief.find("--kv-cache-anchor-user"), std::string::npos);
+  EXPECT_NE(all.find("--kv-cache-anchor-user"), std::string::npos);
+  EXPECT_NE(brief.find("--help-all lists all"), std::string::npos);
+  EXPECT_EQ(all.find("--help-all lists all"), std::string::npos);
+  EXPECT_LE(std::ranges::count(brief, '\n'), 80) << "two screens";
+  EXPECT_EQ(std::ranges::count(brief, '\n') * 3 < std::ranges::count(all, '\n'), true);
+  EXPECT_EQ(printed({"--help-all"}), all);
+  EXPECT_EQ(printed({"-m", "a.gguf", "--help-all"}), all);
+  EXPECT_EQ(printed({"cache", "ls", "--help-all"}), printed({"cache", "ls", "--help"}));
+  EXPECT_EQ(printed({"bench", "--help-all"}), printed({"bench", "--help"}));
+}
+
+TEST(CommandLine, TheShortHelpOfServeNamesNoUnknownFlag) {
+  ServeOptions options;
+  const FlagSet flags = serve_flags(options);
+  const std::string brief = flags.help();
+  std::size_t listed = 0;
+  for (const KnownFlag& flag : flags.flags()) listed += brief.find(" " + flag.name) != std::string::npos ? 1 : 0;
+  EXPECT_GE(listed, 24U);
+}
+
 TEST(CommandLine, HelpFitsATerminal) {
-  const std::string help = printed({"serve", "--help"});
+  const std::string help = printed({"serve", "--help-all"});
   for (std::size_t begin = 0; begin < help.size();) {
     const std::size_t end = help.find('\n', begin);
     EXPECT_LE(end - begin, 100) << help.substr(begin, end - begin);
@@ -85,6 +114,21 @@ TEST(CommandLine, ServeAndModelMakeCarryTheirOptions) {
   EXPECT_TRUE(parsed.options.free_output);
   EXPECT_FALSE(parsed.replace);
   EXPECT_TRUE(std::get<ParsedModelMake>(*parse_command_line({"model", "make", "--force", "o.gguf"}, {})).replace);
+}
+
+TEST(CommandLine, WarmNamesOneFileAndAServer) {
+  const auto parsed = parse_command_line(
+      {"warm", "--client", "claude-code", "--keep-s", "60", "--url", "http://h:1/v1/", "r.jsonl"}, {});
+  const auto& warm = std::get<WarmOptions>(*parsed);
+  EXPECT_EQ(warm.file, "r.jsonl");
+  EXPECT_EQ(warm.dialect, WarmDialect::kMessages);
+  EXPECT_EQ(warm.keep_s, 60U);
+  EXPECT_EQ(warm.url, "http://h:1");
+  EXPECT_EQ(std::get<WarmOptions>(*parse_command_line({"warm", "-"}, {})).url, "http://127.0.0.1:8080");
+  EXPECT_EQ(printed({"warm"}), "error: name one file: kvkeep warm [flags] FILE");
+  EXPECT_EQ(printed({"warm", "a", "b"}), "error: name one file: kvkeep warm [flags] FILE");
+  EXPECT_TRUE(printed({"warm", "--client", "emacs", "a"}).starts_with("error: --client: "));
+  EXPECT_TRUE(printed({"warm", "--keep-s", "86401", "a"}).starts_with("error: --keep-s: "));
 }
 
 TEST(CommandLine, ModelMakeWritesOneFile) {

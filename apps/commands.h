@@ -9,6 +9,7 @@
 #include "cache_flags.h"
 #include "doctor.h"
 #include "serve_options.h"
+#include "warm.h"
 
 namespace kvkeep::cli {
 
@@ -28,6 +29,10 @@ Result<int> run_replay(const ReplayCommandOptions& options);
 
 // Returns the text of a recording; "-" is standard input. At most 1 GiB.
 Result<std::string> read_recording(const std::string& file);
+
+// `kvkeep warm`: sends a recorded request to a running server's /cache/warm, and prints how much was prefilled.
+// Returns the exit status 0. Errors: the file cannot be read, has no such request, or the server refuses.
+Result<int> run_warm(const WarmOptions& options);
 
 // `kvkeep cache`: reads the directory, hands it to the room inspect, and prints the result.
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model

@@ -231,11 +231,13 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
   const auto [name, joined] = split_argument(arguments[at]);
   const RefusedFlag* refused = find_refused(name);
   const std::string meant = refused != nullptr ? refused->instead : nearest(name, all_names());
-  line.note(refused != nullptr
-                ? unsupported(refusal(name, *refused))
-                : invalid("unknown flag '" + name + "'" +
-                          (meant.empty() ? "; --help lists all flags" : "; did you mean '" + meant + "'?")),
-            refused != nullptr || !meant.empty());
+  line.note(
+      refused != nullptr
+          ? unsupported(refusal(name, *refused))
+          : invalid("unknown flag '" + name + "'" +
+                    (meant.empty() ? (shown_.empty() ? "; --help lists all flags" : "; --help-all lists all flags")
+                                   : "; did you mean '" + meant + "'?")),
+      refused != nullptr || !meant.empty());
   const KnownFlag* ours = find(meant).flag;
   const bool is_switch = meant.find(' ') != std::string::npos;  // a switch with its value
   const bool takes_value = ours != nullptr ? !ours->value.empty() : may_take_value(name) && !is_switch;
@@ -373,19 +375,29 @@ Result<bool> FlagSet::parse(const std::vector<std::string>& arguments, const os:
   return false;
 }
 
-std::string FlagSet::help() const {
+std::string FlagSet::help() const { return help_with(shown_.empty()); }
+std::string FlagSet::help_all() const { return help_with(true); }
+
+std::string FlagSet::help_with(bool all) const {
+  std::vector<const KnownFlag*> listed;
+  for (const KnownFlag& flag : flags_) {
+    if (all || contains(shown_, flag.name)) listed.push_back(&flag);
+  }
   std::string text;
   for (const std::string& line : wrapped(description_, kNameColumns + kTextColumns)) text += line + "\n";
   text += fmt::format("Usage: {}\n", usage_);
   std::vector<std::string_view> groups;
-  for (const KnownFlag& flag : flags_) {
-    if (std::ranges::find(groups, flag.group) == groups.end()) groups.push_back(flag.group);
+  for (const KnownFlag* flag : listed) {
+    if (std::ranges::find(groups, flag->group) == groups.end()) groups.push_back(flag->group);
   }
   for (const std::string_view group : groups) {
     text += fmt::format("\n{}:\n", group);
-    for (const KnownFlag& flag : flags_) {
-      if (flag.group == group) text += help_of(flag);
+    for (const KnownFlag* flag : listed) {
+      if (flag->group == group) text += help_of(*flag);
     }
+  }
+  if (listed.size() < flags_.size()) {
+    text += fmt::format("\n--help-all lists all {} flags.\n", flags_.size());
   }
   return text;
 }

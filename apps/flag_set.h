@@ -101,8 +101,11 @@ class FlagSet {
   // Returns a line for each LLAMA_ARG_... variable that is set although no flag reads it.
   std::vector<std::string> ignored_variables(const os::Environment& environment) const;
 
+  // From now on help() lists only these flags, by their last names, and refers to --help-all for the others.
+  void shorten_help(std::vector<std::string> names) { shown_ = std::move(names); }
   // Description, usage, then the flags under their groups in order of first appearance, at most 100 columns wide.
   std::string help() const;
+  std::string help_all() const;  // lists all flags
   CommandManual manual() const;
   const std::vector<KnownFlag>& flags() const& { return flags_; }
   const std::vector<KnownFlag>& flags() && = delete;  // a temporary's flags would be gone
@@ -123,6 +126,7 @@ class FlagSet {
   Spelling find(std::string_view name) const;
   std::vector<std::string> all_names() const;
   bool reads_variable(const std::string& name) const;
+  std::string help_with(bool all) const;
   const RefusedFlag* find_refused(const std::string& name) const;
   std::size_t mend(const std::vector<std::string>& arguments, std::size_t at, std::vector<Given>& given,
                    MendedLine& line) const;
@@ -136,6 +140,7 @@ class FlagSet {
   std::string description_;
   std::vector<KnownFlag> flags_;
   std::vector<RefusedFlag> refused_;
+  std::vector<std::string> shown_;  // by help(); empty: all
 };
 
 }  // namespace kvkeep::cli

@@ -38,6 +38,7 @@ struct Run {
   Result<int> operator()(const cli::BenchCommandOptions& options) const { return cli::run_bench(options); }
   Result<int> operator()(const cli::CacheCommandOptions& options) const { return cli::run_cache(options); }
   Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
+  Result<int> operator()(const cli::WarmOptions& options) const { return cli::run_warm(options); }
   Result<int> operator()(const cli::DoctorOptions& options) const { return cli::run_doctor(options); }
 };
 

@@ -8,6 +8,7 @@
 #include "command_line.h"
 #include "model_command.h"
 #include "serve_flags.h"
+#include "warm.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -30,6 +31,21 @@ constexpr std::string_view kBeginning =
     "always serves.\n";
 
 constexpr std::string_view kEnd =
+    ".SH EXIT STATUS\n"
+    ".TP\n"
+    ".B 0\n"
+    "Success; for a server also the end by a signal.\n"
+    ".TP\n"
+    ".B 1\n"
+    "The command could not be done, and one line on standard error says why; or a check found something wrong: "
+    "\\fBcache\n"
+    "verify\\fR, \\fBdoctor\\fR, a figure of \\fBbench\\fR, a \\fBreplay\\fR.\n"
+    ".TP\n"
+    ".B 3\n"
+    "\\fBbench\\fR found nothing wrong, but could not judge some goal on this machine.\n"
+    ".TP\n"
+    ".B 128 + N\n"
+    "Signal N interrupted \\fBbench\\fR or \\fBreplay\\fR, or ended the program at once.\n"
     ".SH SIGNALS\n"
     ".TP\n"
     ".B SIGINT, SIGTERM\n"
@@ -102,6 +118,7 @@ std::string section_for(const CommandManual& command) {
 std::vector<CommandManual> all_commands() {
   std::vector<CommandManual> commands = {serve_manual()};
   for (CommandManual& command : cache_manuals()) commands.push_back(std::move(command));
+  commands.push_back(warm_manual());
   commands.push_back(model_make_manual());
   commands.push_back(bench_manual());
   commands.push_back(replay_manual());

@@ -38,7 +38,8 @@ TEST(Manual, KnowsAllCommands) {
   std::vector<std::string> names;
   for (const CommandManual& command : all_commands()) names.push_back(command.name);
   EXPECT_EQ(names.front(), "serve");
-  for (const char* name : {"cache stat", "cache ls", "cache import", "model make", "bench", "replay", "doctor"}) {
+  for (const char* name :
+       {"cache stat", "cache ls", "cache import", "model make", "bench", "replay", "warm", "doctor"}) {
     EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
   }
 }

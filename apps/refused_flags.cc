@@ -93,7 +93,9 @@ std::vector<RefusedFlag> refused_network() {
        "the server runs no tools; clients do"},
       // The log.
       {{"--no-perf"}, {"LLAMA_ARG_PERF=off"}, "every reply has times; leave it out"},
-      {{"--log-jsonl"}, {"LLAMA_ARG_LOG_JSONL=on"}, "the log is text; --trace FILE writes a line of JSON per request"},
+      {{"--log-jsonl"},
+       {"LLAMA_ARG_LOG_JSONL=on"},
+       "its lines have other fields here: --log-format json, and --trace FILE for one per request"},
       {{"--log-prompts-dir"}, {}, "prompts are not logged"},
       {{"--completion-bash"}, {}, "type: kvkeep help --completions bash"},
   };

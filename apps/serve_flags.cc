@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "flag_values.h"
@@ -292,6 +293,9 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .environment = "LLAMA_ARG_LOG_TIMESTAMPS",
        .effect = "Begin each line of the log with the time.",
        .assign = switch_into(log.timestamps)},
+      {.spelling = "--log-format text|json",
+       .effect = "json: each line is one JSON object with time, level, message and the fields that the message names.",
+       .assign = choice_into(log.json, {{"text", false}, {"json", true}})},
       {.spelling = "--log-disable", .effect = "Write no log.", .assign = switch_into(log.disabled)},
       {.spelling = "--trace FILE",
        .effect = "Append one line of JSON per request: how much was reused, from which candidates, and why no more.",
@@ -314,6 +318,33 @@ Flag version_flag() {
           .effect = "Print the version and exit.",
           .assign = [](const std::string&) -> Status { return {}; }};
 }
+
+// The flags that most users may need, which --help lists.
+constexpr std::array kShortHelp = {"--model",
+                                   "--alias",
+                                   "--ctx-size",
+                                   "--parallel",
+                                   "--flash-attn",
+                                   "--cache-type-k",
+                                   "--cache-type-v",
+                                   "--threads",
+                                   "--n-gpu-layers",
+                                   "--cache-ram",
+                                   "--kv-disk-dir",
+                                   "--no-kv-disk",
+                                   "--kv-disk-space-mb",
+                                   "--cache-salt-by-key",
+                                   "--chat-template-file",
+                                   "--reasoning-budget",
+                                   "--embeddings",
+                                   "--host",
+                                   "--port",
+                                   "--api-key-file",
+                                   "--log-verbosity",
+                                   "--log-file",
+                                   "--log-format",
+                                   "--trace",
+                                   "--version"};
 
 // Checks flags against each other.
 Status validate(const ServeOptions& options) {
@@ -359,9 +390,11 @@ FlagSet serve_flags(ServeOptions& options) {
     std::ranges::move(group, std::back_inserter(all));
   }
   all.push_back(version_flag());
-  return FlagSet("kvkeep serve --model FILE [flags]",
-                 "Serves a GGUF model over HTTP and never prefills the same prefix twice.", std::move(all),
-                 refused_serve_flags());
+  FlagSet flags("kvkeep serve --model FILE [flags]",
+                "Serves a GGUF model over HTTP and never prefills the same prefix twice.", std::move(all),
+                refused_serve_flags());
+  flags.shorten_help({kShortHelp.begin(), kShortHelp.end()});
+  return flags;
 }
 
 namespace {
@@ -435,6 +468,11 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
 std::string serve_help() {
   ServeOptions options;
   return serve_flags(options).help();
+}
+
+std::string serve_help_all() {
+  ServeOptions options;
+  return serve_flags(options).help_all();
 }
 
 CommandManual serve_manual() {

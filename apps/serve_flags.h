@@ -23,7 +23,8 @@ struct ParsedServe {
 // `arguments` are those after "serve". Pure: files named in them are not opened. Errors are one line.
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment);
 
-std::string serve_help();
+std::string serve_help();      // the flags that most users may need
+std::string serve_help_all();  // all flags
 CommandManual serve_manual();
 
 // The flags, bound to `options`, which must outlive them.

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <spdlog/formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,6 +56,20 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   os::AppendFile file_;
+};
+
+class JsonFormatter final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    using std::chrono::milliseconds;
+    const auto time = std::chrono::duration_cast<milliseconds>(message.time.time_since_epoch());
+    const auto level = spdlog::level::to_string_view(message.level);
+    const std::string text =
+        json_log_line(time.count(), {level.data(), level.size()}, {message.payload.data(), message.payload.size()});
+    line.append(text.data(), text.data() + text.size());
+    line.push_back('\n');
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
 // A GPU without its backend computes nothing, and libllama says so nowhere.
@@ -131,7 +147,7 @@ void warn_of_long_context(const engine::llama::ModelOptions& asked, const engine
       model.context_tokens, model.context_train_tokens, model.context_train_tokens);
 }
 
-void log_reach(const std::string& model_name, const Reach& reach) {
+void log_reach(const std::string& model_name, const Reach& reach, bool needs_key) {
   std::vector<std::string> places = reach.urls;
   for (const std::string& path : reach.socket_paths) places.push_back("the Unix socket " + path);
   const std::string url = reach.urls.empty() ? "http://localhost" : reach.urls.front();  // any host name will do
@@ -144,6 +160,8 @@ void log_reach(const std::string& model_name, const Reach& reach) {
   } else {
     spdlog::info("{}", line);
   }
+  spdlog::info("in a client set OPENAI_BASE_URL={0}/v1 or ANTHROPIC_BASE_URL={0}, {1}; docs/clients.md has more", url,
+               needs_key ? "and one of this server's API keys" : "and any API key");
   if (!reach.wide_urls.empty()) spdlog::info("other machines reach it at {}", fmt::join(reach.wide_urls, " or "));
 }
 
@@ -159,8 +177,12 @@ Status set_up_log(const LogOptions& options) {
   }
   auto logger = std::make_shared<spdlog::logger>("kvkeep", sinks.begin(), sinks.end());
   logger->set_level(level_of(options.verbosity));
-  logger->set_pattern(
-      fmt::format("{}{}%v", options.timestamps ? "%Y-%m-%d %H:%M:%S.%e " : "", options.prefix ? "%^%l%$ " : ""));
+  if (options.json) {
+    logger->set_formatter(std::make_unique<JsonFormatter>());
+  } else {
+    logger->set_pattern(
+        fmt::format("{}{}%v", options.timestamps ? "%Y-%m-%d %H:%M:%S.%e " : "", options.prefix ? "%^%l%$ " : ""));
+  }
   // Details after a crash would be lost in a buffer: flush each line.
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
@@ -189,7 +211,8 @@ void log_ready(const ReadyServer& server) {
   }
   if (server.shape.needs_points())
     spdlog::debug("kv cache: anchor_user={}", server.options.cuts.anchor_user ? "on" : "off");
-  log_reach(server.model_name, reach_of(server.places, os::own_addresses()));
+  const bool needs_key = !server.options.http.api_keys.empty() || !server.options.api_key_file.empty();
+  log_reach(server.model_name, reach_of(server.places, os::own_addresses()), needs_key);
 }
 
 }  // namespace kvkeep::cli

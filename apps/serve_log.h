@@ -3,7 +3,9 @@
 // The log of `serve`: where it is written, and the lines that a start writes at the default level: the model, where
 // conversations are stored, and the URLs for clients. The debug level has more.
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cache/cache_options.h"
 #include "cache/cache_stats.h"
@@ -16,6 +18,11 @@ namespace kvkeep::cli {
 
 // Fails with kInvalid if the log file cannot be written.
 Status set_up_log(const LogOptions& options);
+
+// A line of --log-format json, as one object without a line end: "time" (UTC, milliseconds), "level", "message", and,
+// if the message has words such as prompt=123, "fields": each word's value, a number where it is one. A time with its
+// unit (0.120s) is a number of seconds. Of words with one name the first counts. Invalid UTF-8 is replaced. Pure.
+std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message);
 
 // Logs the model, and warns if its context is not the one asked for, or larger than the one it was trained with.
 void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked);

@@ -52,6 +52,7 @@ struct LogOptions {
   std::optional<bool> colors;  // on standard error; empty: if that is a terminal
   bool prefix = true;          // each line begins with its level
   bool timestamps = true;      // and, before that, with the time
+  bool json = false;           // lines are JSON objects, whatever the three above say
   std::string trace_file;      // one line per request; empty: none
   bool trace_prompts = false;  // includes whole requests and replies
   bool explain_text = false;   // /cache/explain shows texts of prompts where the server has no keys

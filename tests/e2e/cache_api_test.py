@@ -4,7 +4,7 @@ import json
 import time
 
 from flag_case import FlagCase, covers
-from support import fresh_directory, main, run_program, segments, system, timings, user, wait_until, words
+from support import fresh_directory, fresh_path, main, run_program, segments, system, timings, user, wait_until, words
 
 COMPLETION = "/v1/completions"
 
@@ -107,6 +107,31 @@ class CacheApi(FlagCase):
                                 ("/cache/warm", {}, "exactly one of"), ("/cache/warm", "nonsense", "JSON"),
                                 ("/cache/warm", {"prompt": words(5000)}, "does not fit")):
             self.assert_refused(400, server.post, path, sent, contains=why)
+
+    def test_the_program_warms_a_recorded_request(self):
+        server = self.server()
+        url = ("--url", f"http://127.0.0.1:{server.port}/v1")
+        tools = [{"name": "read", "input_schema": {"type": "object"}}]
+        side = {"model": "x", "max_tokens": 5, "messages": [user("title?")]}
+        first = {"model": "x", "max_tokens": 5, "system": words(180, 11), "tools": tools, "messages": [user("hi")]}
+        recording, body = fresh_path("recording.jsonl"), fresh_path("body.json")
+        with open(recording, "w") as file:
+            for sent in (side, first, side):
+                file.write(json.dumps({"t": 0, "method": "POST", "path": "/v1/messages?beta=true", "headers": {}, "body": sent}) + "\n")
+        run = run_program("warm", "--client", "claude-code", "--keep-s", "60", *url, recording)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertRegex(run.stdout, r"^warmed \d+ tokens: 0 were cached, \d+ prefilled\n$")
+        self.assertEqual(server.post("/v1/messages", first)["usage"]["input_tokens"], 1)
+        with open(body, "w") as file:
+            json.dump(first, file)
+        self.assertRegex(run_program("warm", *url, body).stdout, r" [01] prefilled\n$")
+        for arguments, why in ((("--client", "codex", *url, recording), "no request of that kind"),
+                               ((*url, fresh_path("none")), "none"),
+                               (("--url", "http://127.0.0.1:1", body), "127.0.0.1")):
+            run = run_program("warm", *arguments)
+            self.assertEqual(run.returncode, 1)
+            self.assertRegex(run.stderr, "^kvkeep: .*\n$")
+            self.assertIn(why, run.stderr)
 
     def test_a_pin_is_the_one_of_the_command(self):
         directory = fresh_directory()

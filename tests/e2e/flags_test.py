@@ -756,9 +756,24 @@ class Log(FlagCase):
             self.assertIn("bye", file.read())
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
 
+    @covers("--log-format")
+    def test_each_line_of_the_log_is_json(self):
+        server = self.server("--log-format", "json", "--no-log-prefix", "--no-log-timestamps", "--log-colors", "on")
+        self.text(server)
+        server.stop()
+        lines = [json.loads(line) for line in server.log().splitlines()]
+        self.assertEqual({tuple(line)[:3] for line in lines}, {("time", "level", "message")})
+        for line in lines:
+            self.assertRegex(line["time"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual(lines[-1]["message"], "bye")
+        [done] = [line["fields"] for line in lines if " done " in line["message"]]
+        self.assertEqual((done["end"], done["cached"], done["reply"], done["reason"]), ("length", 0, 24, "cache-off"))
+        self.assertTrue(done["id"].startswith("cmpl-"))
+
     @covers("--help", "--version")
     def test_help(self):
-        run = run_program("serve", "--help", "-m", "/nowhere")
+        self.assertIn("--help-all lists all", run_program("serve", "--help", "-m", "/nowhere").stdout)
+        run = run_program("serve", "--help-all", "-m", "/nowhere")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         for row in documented_flags():
             self.assertTrue(any(flag in run.stdout for flag in row), row)

@@ -33,7 +33,9 @@ class Log(ServerCase):
                     "info all running requests share one pool of 4096 cells",
                     r"info kv cache: 0 tokens stored, RAM budget 64 MiB, disk budget \d+ MiB \(0 MiB used\), stored in clear in "
                     + re.escape(directory),
-                    rf"info serving \S+: OpenAI base URL {url}/v1, Anthropic base URL {url}"]
+                    rf"info serving \S+: OpenAI base URL {url}/v1, Anthropic base URL {url}",
+                    rf"info in a client set OPENAI_BASE_URL={url}/v1 or ANTHROPIC_BASE_URL={url}, and any API key; "
+                    r"docs/clients\.md has more"]
         self.assertEqual(len(lines), len(expected), server.log())
         for line, pattern in zip(lines, expected):
             self.assertRegex(line, f"^{pattern}$")

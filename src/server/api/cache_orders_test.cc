@@ -5,7 +5,11 @@
 namespace kvkeep::server::api {
 namespace {
 
-const RequestDefaults kDefaults{.vocabulary_size = 100};
+const RequestDefaults kDefaults = [] {
+  RequestDefaults defaults;
+  defaults.vocabulary_size = 100;
+  return defaults;
+}();
 
 std::string prefix_refusal(const std::string& body) {
   const Result<NamedPrefix> read = parse_named_prefix(body, kDefaults);

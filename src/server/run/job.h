@@ -115,7 +115,7 @@ struct JobStats {
   std::size_t predicted_tokens = 0;
   bool truncated = false;              // tokens left the full context
   std::uint32_t preemptions = 0;       // times that its prefill paused for a slice of another request
-  Waits waits;                         // from submit to its first token, and while it was set aside
+  Waits waits = {};                    // from submit to its first token, and while it was set aside
   double queue_ms = 0;                 // from submit to start, while other requests came first or held the cells
   double search_ms = 0;                // of that, until the shared tier had answered
   double load_ms = 0;                  // restoring rows, disk and shared tier included

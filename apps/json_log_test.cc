@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "serve_log.h"
+
+namespace kvkeep::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json fields_of(std::string_view message) {
+  const Json line = Json::parse(json_log_line(0, "info", message));
+  return line.contains("fields") ? line["fields"] : Json();
+}
+
+TEST(JsonLog, ALineIsOneObject) {
+  EXPECT_EQ(json_log_line(1'700'000'000'007, "warning", "the disk is \"full\"\n"),
+            R"({"time":"2023-11-14T22:13:20.007Z","level":"warning","message":"the disk is \"full\"\n"})");
+  EXPECT_NE(json_log_line(0, "info", "a\xff").find("\xEF\xBF\xBD"), std::string::npos) << "not UTF-8";
+}
+
+TEST(JsonLog, NoMessageBeginsAnotherLine) {
+  const std::string line = json_log_line(0, "info", "model=a\n{\"level\":\"error\"}\r\x1b[31m");
+  EXPECT_EQ(line.find_first_of("\n\r\x1b"), std::string::npos);
+  EXPECT_EQ(Json::parse(line)["level"], "info");
+}
+
+TEST(JsonLog, NamedValuesOfAMessageAreFields) {
+  EXPECT_EQ(fields_of("chat done end=stop prompt=1048 cached=1000 (memory 8, disk 992) waited=(cells 1.000s, turn "
+                      "0.020s) prefilled=48 in 0.120s reply=5 in "
+                      "1.500s reason=new-tokens: new from token 1000 on id=chatcmpl-1a"),
+            Json::parse(R"({"end": "stop", "prompt": 1048, "cached": 1000, "prefilled": 48, "reply": 5,
+                            "reason": "new-tokens", "id": "chatcmpl-1a"})"));
+  EXPECT_EQ(fields_of("queue=0.015s used=1.5 save=-3 x=1,"),
+            Json::parse(R"({"queue": 0.015, "used": 1.5, "save": -3, "x": 1})"));
+  EXPECT_EQ(fields_of("a=1 a=2"), Json::parse(R"({"a": 1})"));
+  for (const char* message : {"", "plain words", "=", "a=", "=b", "A=1", "a b = c", "http://x/?q=1"}) {
+    EXPECT_EQ(fields_of(message), Json()) << message;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::cli
