@@ -6,6 +6,7 @@ option(KVKEEP_INSTALL_LLAMA_SERVER "Install a link named llama-server to kvkeep,
 install(TARGETS kvkeep)
 install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES packaging/grafana/kvkeep.json packaging/prometheus/kvkeep-alerts.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 # What the program prints about itself (apps/CMakeLists.txt).
 if(KVKEEP_MANUAL)
