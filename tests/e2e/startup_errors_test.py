@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import PROGRAM, fresh_directory, fresh_path, main, model, run_program, serve_command
+from support import PROGRAM, ServerProcess, fresh_directory, fresh_path, main, model, run_program, serve_command
 
 
 def gguf_with_architecture(path, architecture):
@@ -231,6 +231,17 @@ class OrderlyRuns(unittest.TestCase):
                 run = run_program(*arguments)
                 self.assertEqual((run.returncode, run.stderr), (0, ""))
                 self.assertIn("kvkeep", run.stdout)
+
+    def test_the_exit_status_is_the_documented_one(self):
+        for status, arguments in ((0, ["serve", "--help-all"]), (0, ["warm", "--help"]), (1, ["sevre"]), (1, ["warm"]),
+                                  (1, ["serve", "-m", "/nowhere.gguf"]), (1, ["cache", "stat", "--kv-disk-dir", "/nowhere"]),
+                                  (1, ["warm", "--url", "http://127.0.0.1:1", "/nowhere.json"])):
+            with self.subTest(arguments=arguments):
+                run = run_program(*arguments)
+                self.assertEqual(run.returncode, status, run.stderr)
+                self.assertEqual(run.stderr == "", status == 0)
+        server = self.enterContext(ServerProcess([*serve_command("--no-kv-disk")]))
+        self.assertEqual(server.stop(), 0)
 
     def test_list_devices(self):
         run = run_program("serve", "--list-devices")
