@@ -35,6 +35,7 @@
 #include "os/threads.h"
 #include "serve_log.h"
 #include "server/routes/routes.h"
+#include "server/run/break_finder.h"
 #include "server/run/embeddings.h"
 #include "server/trace/trace_file.h"
 #include "store/layout.h"
@@ -75,6 +76,11 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
     return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
   }
   return loaded;
+}
+
+void log_loaded(const LoadedModel& loaded, const ServeOptions& options) {
+  if (!loaded.only_embeds) log_model(loaded.engine->description(), options.model);
+  log_embedder(loaded, options.embeddings);
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -249,17 +255,40 @@ server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Voc
   };
 }
 
-// The last requests, and the offenders, which are kept in the directory of this fingerprint if there is a `disk`, which
-// must outlive them.
-std::unique_ptr<server::Explanations> make_explanations(const store::DiskStore* disk, const std::string& own_directory,
-                                                        os::Executor& writer) {
-  server::ExplanationsOptions options;
+// The last requests, the offenders and the spared prefill: both sums are kept in the directory of this fingerprint if
+// there is a `disk`, which must outlive the service.
+void remember_requests(server::Service& service, const store::DiskStore* disk, const std::string& own_directory,
+                       os::Executor& writer) {
+  server::ExplanationsOptions explanations;
+  server::SavingsOptions savings{.now_ns = os::real_clock().wall_ns()};
   if (disk != nullptr) {
-    options.path = own_directory + "/" + std::string(store::kOffendersName);
-    options.may_write = [disk] { return disk->keeps_notes(); };
+    explanations.path = own_directory + "/" + std::string(store::kOffendersName);
+    savings.path = own_directory + "/" + std::string(store::kWorkName);
+    explanations.may_write = savings.may_write = [disk] { return disk->keeps_notes(); };
   }
-  return std::make_unique<server::Explanations>(std::move(options), os::real_file_system(), writer);
+  service.explanations =
+      std::make_unique<server::Explanations>(std::move(explanations), os::real_file_system(), writer);
+  service.savings = std::make_unique<server::Savings>(std::move(savings), os::real_file_system());
 }
+
+// Writes down once a minute, and at its end, how much prefill the server spared.
+class SavingsKeeper {
+ public:
+  SavingsKeeper(server::Savings& savings, const server::Scheduler& scheduler)
+      : savings_(savings),
+        scheduler_(scheduler),
+        ticker_(os::make_ticker(std::chrono::minutes(1), [this] { keep(); })) {}
+  ~SavingsKeeper() { keep(); }
+  SavingsKeeper(const SavingsKeeper&) = delete;
+  SavingsKeeper& operator=(const SavingsKeeper&) = delete;
+
+ private:
+  void keep() { savings_.keep(server::work_of(scheduler_.stats())); }
+
+  server::Savings& savings_;
+  const server::Scheduler& scheduler_;
+  const std::unique_ptr<os::Ticker> ticker_;
+};
 
 // `own_directory`: of this fingerprint, "" without a disk; those next to it are read for prompts of other settings.
 server::ExplainOptions explain_options(const server::Service& service, const std::string& own_directory) {
@@ -497,8 +526,7 @@ Status run_serve(const ServeOptions& options) {
              os::call_on(*engine_thread, [&] { return load_parts(options, files, signals); }));
   const auto& engine = loaded.engine;
   const engine::Description& model = engine->description();
-  if (!loaded.only_embeds) log_model(model, options.model);
-  log_embedder(loaded, options.embeddings);
+  log_loaded(loaded, options);
 
   const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;
@@ -530,12 +558,13 @@ Status run_serve(const ServeOptions& options) {
   Tracing tracing(std::move(trace_file), service.vocabulary);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
-  service.explanations = make_explanations(store, own_directory, *writer);
+  remember_requests(service, store, own_directory, *writer);
   const server::ExplainOptions explain = explain_options(service, own_directory);
   server::Scheduler scheduler(scheduler_options(options, service, texts, show, tracing.sink(), explain), *engine, cache,
                               os::real_clock());
   connect(service, scheduler, cache, notes ? &*notes : nullptr);
   service.slot_files = slot_files(options, *writer);
+  const SavingsKeeper savings_keeper(*service.savings, scheduler);
   add_all_routes(*http, service, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, [&] {

@@ -1,5 +1,5 @@
-// Files of records and the sampled turns and offenders in them: what is whole before a damage is given back, and has
-// one spelling.
+// Files of records, and the sampled turns, offenders and work in them: records before a damage are given back, and each
+// has one spelling.
 
 #include "format/notes.h"
 #include "fuzz.h"
@@ -24,22 +24,20 @@ void fix_records(MutableByteSpan bytes) {
   }
 }
 
-void check_turn(ByteSpan payload) {
-  const auto turn = format::decode_sampled_turn(payload);
-  if (!turn) {
-    KVKEEP_ASSERT(turn.error().kind == ErrorKind::kDamaged, "other bytes are damage");
+template <typename Decode, typename Encode>
+void check_record(ByteSpan payload, Decode decode, Encode encode) {
+  const auto record = decode(payload);
+  if (!record) {
+    KVKEEP_ASSERT(record.error().kind == ErrorKind::kDamaged, "other bytes are damage");
     return;
   }
-  KVKEEP_ASSERT(std::ranges::equal(format::encode_sampled_turn(*turn), payload), "a turn has one spelling");
+  KVKEEP_ASSERT(std::ranges::equal(encode(*record), payload), "a record has one spelling");
 }
 
-void check_offender(ByteSpan payload) {
-  const auto offender = format::decode_offender(payload);
-  if (!offender) {
-    KVKEEP_ASSERT(offender.error().kind == ErrorKind::kDamaged, "other bytes are damage");
-    return;
-  }
-  KVKEEP_ASSERT(std::ranges::equal(format::encode_offender(*offender), payload), "an offender has one spelling");
+void check_payload(ByteSpan payload) {
+  check_record(payload, format::decode_sampled_turn, format::encode_sampled_turn);
+  check_record(payload, format::decode_offender, format::encode_offender);
+  check_record(payload, format::decode_work, format::encode_work);
 }
 
 void check_records(ByteSpan bytes) {
@@ -48,8 +46,7 @@ void check_records(ByteSpan bytes) {
   for (const ByteSpan payload : file.payloads) {
     const std::vector<std::byte> record = format::encode_record(payload);
     again.insert(again.end(), record.begin(), record.end());
-    check_turn(payload);
-    check_offender(payload);
+    check_payload(payload);
   }
   const bool has_any = !file.payloads.empty() || (file.whole && !bytes.empty());
   KVKEEP_ASSERT(!has_any || std::ranges::equal(again, bytes.first(std::min(again.size(), bytes.size()))),
@@ -63,8 +60,7 @@ void check_records(ByteSpan bytes) {
 
 KVKEEP_FUZZ_TARGET(record_file)(const std::uint8_t* data, std::size_t size) {
   std::vector<std::byte> bytes = kvkeep::fuzz::copy_of(kvkeep::fuzz::bytes_of(data, size));
-  kvkeep::check_turn(bytes);
-  kvkeep::check_offender(bytes);
+  kvkeep::check_payload(bytes);
   kvkeep::check_records(bytes);
   kvkeep::fix_records(bytes);
   kvkeep::check_records(bytes);

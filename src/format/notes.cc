@@ -213,6 +213,28 @@ Result<OffenderRecord> decode_offender(ByteSpan bytes) {
   return offender;
 }
 
+// ---- work ----
+
+std::vector<std::byte> encode_work(const WorkRecord& work) {
+  Writer writer;
+  for (const std::uint64_t number : {static_cast<std::uint64_t>(work.since_ns), work.reused_tokens, work.load_us,
+                                     work.prefilled_tokens, work.prefill_us}) {
+    writer.number(number);
+  }
+  return writer.take();
+}
+
+Result<WorkRecord> decode_work(ByteSpan bytes) {
+  Reader reader(bytes);
+  WorkRecord work;
+  work.since_ns = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  for (std::uint64_t* number : {&work.reused_tokens, &work.load_us, &work.prefilled_tokens, &work.prefill_us}) {
+    *number = reader.number<std::uint64_t>();
+  }
+  if (reader.failed() || reader.left() != 0) return damaged("work: of another size");
+  return work;
+}
+
 // ---- pins ----
 
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Bytes <-> the notes that lie next to segment files (docs/format.md): the saved index, how turns were sampled, and
-// which prefixes are pinned, and which texts were offenders. All are advice: a directory without them works, and serves
-// the same. Decoders never throw and never read outside.
+// Bytes <-> the notes that lie next to segment files (docs/format.md): the saved index, how turns were sampled,
+// which prefixes are pinned, which texts were offenders, and how much prefill was spared. All are advice: a directory
+// without them works, and serves the same. Decoders never throw and never read outside.
 
 #include <cstddef>
 #include <cstdint>
@@ -100,6 +100,23 @@ struct OffenderRecord {
 std::vector<std::byte> encode_offender(const OffenderRecord& offender);
 // Fails with kDamaged if these are not the bytes of exactly one.
 Result<OffenderRecord> decode_offender(ByteSpan bytes);
+
+// ---- work: how much prefill was done and spared, the only record of its file ----
+
+inline constexpr std::uint32_t kWorkRecords = 3;  // the kind of a record file
+
+struct WorkRecord {
+  std::int64_t since_ns = 0;           // when its first server started, by the wall clock
+  std::uint64_t reused_tokens = 0;     // instead of prefilling them
+  std::uint64_t load_us = 0;           // microseconds that loading them took
+  std::uint64_t prefilled_tokens = 0;  // those that were prefilled
+  std::uint64_t prefill_us = 0;        // microseconds that this took
+  bool operator==(const WorkRecord&) const = default;
+};
+
+std::vector<std::byte> encode_work(const WorkRecord& work);
+// Fails with kDamaged if these are not the bytes of exactly one.
+Result<WorkRecord> decode_work(ByteSpan bytes);
 
 // ---- pins ----
 // Text: the hash of a prefix's end on each line, 64 lower-case hexadecimal digits.

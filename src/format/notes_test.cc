@@ -140,6 +140,23 @@ TEST(Offender, CutOrLengthenedItIsDamaged) {
   EXPECT_FALSE(decode_offender(bytes).ok());
 }
 
+// ---- work ----
+
+TEST(Work, RoundTripsInItsOwnSizeOnly) {
+  const WorkRecord work{
+      .since_ns = -5, .reused_tokens = 1ull << 40, .load_us = 2, .prefilled_tokens = 3, .prefill_us = 4};
+  std::vector<std::byte> bytes = encode_work(work);
+  ASSERT_TRUE(decode_work(bytes).ok());
+  EXPECT_EQ(*decode_work(bytes), work);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto cut = decode_work(ByteSpan(bytes).first(size));
+    ASSERT_FALSE(cut.ok()) << size;
+    EXPECT_EQ(cut.error().kind, ErrorKind::kDamaged);
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decode_work(bytes).ok());
+}
+
 TEST(SampledTurn, AnyBytesAreReadWithoutHarm) {
   std::mt19937_64 random(test_seed());
   auto bytes = encode_sampled_turn({{}, {1, 2, 3}, {"call_1", "call_2"}});

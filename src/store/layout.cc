@@ -21,8 +21,8 @@ bool is_segment_name(std::string_view name) { return format::is_file_name(name);
 bool is_temporary_name(std::string_view name) { return name.ends_with(kTemporarySuffix); }
 
 bool is_note_name(std::string_view name) {
-  return name == kTurnsName || name == kOffendersName || name == kModelNoteName || name == kPinsName ||
-         name == kDistrustName;
+  return name == kTurnsName || name == kOffendersName || name == kWorkName || name == kModelNoteName ||
+         name == kPinsName || name == kDistrustName;
 }
 
 bool is_fingerprint_name(std::string_view name) {

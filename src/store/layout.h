@@ -11,6 +11,7 @@
 //       index                        the saved index
 //       turns                        how assistant turns were sampled (small_files.h); not the store's
 //       offenders                    texts that kept prompts from being reused (small_files.h); not the store's
+//       work                         how much prefill was spared (small_files.h); not the store's
 //       model.json                   the model, for people; pins: pinned prefixes. Not the store's, both are small
 //       distrusted                   the stored state is wrong, and why (small_files.h)
 //       <anything>.tmp               unfinished
@@ -41,6 +42,7 @@ inline constexpr std::string_view kWritesName = "writes";
 inline constexpr std::string_view kIndexName = "index";
 inline constexpr std::string_view kTurnsName = "turns";
 inline constexpr std::string_view kOffendersName = "offenders";
+inline constexpr std::string_view kWorkName = "work";
 inline constexpr std::string_view kModelNoteName = "model.json";
 inline constexpr std::string_view kPinsName = "pins";
 inline constexpr std::string_view kDistrustName = "distrusted";

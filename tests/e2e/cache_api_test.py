@@ -41,6 +41,23 @@ class CacheApi(FlagCase):
         self.assertTrue(shown["tiers"][1]["keeper"])
         self.assertGreater(shown["tokens"], 200)
 
+    def test_a_restart_does_not_forget_the_prefill_that_was_spared(self):
+        server = self.server("--kv-disk-dir", fresh_directory())
+        for count in (120, 240):
+            reused = self.ask(server, words(count, 3))["cache_n"]
+        before = wait_until(lambda: (saved := server.get("/cache")["saved"])["tokens"] and saved, "tokens are reused")
+        self.assertEqual(before["ever"]["tokens"], reused)
+        self.assertGreater(before["seconds"], 0)
+        server.stop()
+        server.start()
+        after = server.get("/cache")["saved"]
+        self.assertEqual((after["tokens"], after["seconds"]), (0, 0))
+        self.assertEqual((after["ever"]["tokens"], after["ever"]["since"]), (reused, before["ever"]["since"]))
+        self.assertAlmostEqual(after["ever"]["seconds"], before["seconds"], delta=0.001)
+        again = self.ask(server, words(240, 3))["cache_n"]
+        self.assertEqual(server.get("/cache")["saved"]["ever"]["tokens"], reused + again)
+        self.assertIn(f'kvkeep_reused_tokens{{since="ever"}} {reused + again}', server.get("/metrics"))
+
     def test_a_running_request_is_shown_with_its_progress(self):
         server = self.server("-c", 65536)
         stream = server.stream(COMPLETION, {"prompt": words(100), "max_tokens": 30000, "stream": True, "ignore_eos": True})

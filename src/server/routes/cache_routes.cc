@@ -128,11 +128,14 @@ Json of_ended(const std::vector<EndedPlace>& ended, const Tenant& tenant) {
   return last;
 }
 
-// The time that prefilling the reused tokens would have taken at the rate so far, less the time of loading them.
-double saved_s(const SchedulerStats& stats) {
-  if (stats.prefilled_tokens == 0) return 0;
-  const double per_token_s = stats.prefill_ms / 1e3 / static_cast<double>(stats.prefilled_tokens);
-  return std::max(0.0, per_token_s * static_cast<double>(stats.cached_tokens) - stats.figures.load.sum());
+Json of_work(const Work& work) { return {{"tokens", work.reused_tokens}, {"seconds", work.saved_s()}}; }
+
+// Since this server started, and since the directory exists.
+Json of_savings(const Savings& savings, const Work& now) {
+  Json saved = of_work(now);
+  saved["ever"] = of_work(savings.ever(now));
+  saved["ever"]["since"] = seconds_of(savings.since_ns());
+  return saved;
 }
 
 Json of_sources(const SchedulerStats& stats) {
@@ -160,7 +163,7 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
               {"points", cache.points},
               {"tiers", of_tiers(cache, service.cache->share_counters())},
               {"prompt_tokens", of_sources(stats)},
-              {"saved", {{"tokens", stats.cached_tokens}, {"seconds", saved_s(stats)}}},
+              {"saved", of_savings(*service.savings, work_of(stats))},
               {"requests", {{"accepted", stats.requests}, {"running", stats.running}, {"waiting", stats.waiting}}},
               {"running", of_running(service.scheduler->places().all())},
               {"ended", of_ended(service.scheduler->places().ended(), tenant)},

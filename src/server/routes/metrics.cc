@@ -177,6 +177,21 @@ std::vector<Metric> request_metrics(const SchedulerStats& stats) {
   return all;
 }
 
+// ---- spared prefill ----
+
+std::vector<Metric> savings(const Work& now, const Work& ever) {
+  const auto of_both = [](std::string name, std::string help, double since_start, double in_all) {
+    return Metric{Metric::Kind::kGauge,
+                  std::move(name),
+                  std::move(help),
+                  {{"since=\"start\"", since_start}, {"since=\"ever\"", in_all}}};
+  };
+  return {of_both("kvkeep_reused_tokens", "Prompt tokens that requests of clients took from the cache.",
+                  number(now.reused_tokens), number(ever.reused_tokens)),
+          of_both("kvkeep_saved_seconds", "Time that prefilling these would have taken, less that of loading them.",
+                  now.saved_s(), ever.saved_s())};
+}
+
 // ---- the cache ----
 
 Metric evictions(const cache::CacheStats& cache) {
@@ -284,11 +299,11 @@ std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& sh
 
 }  // namespace
 
-std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
+std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Work& ever,
                                const cache::CacheStats& cache, const std::optional<share::ShareCounters>& shared) {
   std::vector<Metric> all = llama_metrics(stats, before);
   for (std::vector<Metric> group :
-       {scheduler_metrics(stats), request_metrics(stats), cache_metrics(cache),
+       {scheduler_metrics(stats), request_metrics(stats), savings(work_of(stats), ever), cache_metrics(cache),
         moved("cache_written", "State written to disk", cache.written), directory_metrics(cache.directory),
         shared_metrics(shared, stats.figures.shared_read)}) {
     std::ranges::move(group, std::back_inserter(all));

@@ -40,8 +40,9 @@ void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writ
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
   const SchedulerStats now = service.scheduler->stats();
+  const Work ever = service.savings->ever(work_of(now));
   const std::vector<api::Metric> metrics =
-      metrics_of(now, last.replace(now), service.cache->stats(), service.cache->share_counters());
+      metrics_of(now, last.replace(now), ever, service.cache->stats(), service.cache->share_counters());
   writer.send(200, api::kMetricsContentType, api::metrics_text(metrics),
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
 }

@@ -38,7 +38,7 @@ double value_of(const std::vector<api::Metric>& metrics, const std::string& name
 
 TEST(Metrics, EachIsDocumented) {
   std::set<std::string> names;
-  for (const api::Metric& metric : metrics_of({}, {}, {}, share::ShareCounters{})) {
+  for (const api::Metric& metric : metrics_of({}, {}, {}, {}, share::ShareCounters{})) {
     EXPECT_TRUE(names.insert(metric.name).second) << metric.name;
     EXPECT_TRUE(metric.help.ends_with('.')) << metric.help;
     const bool counts = metric.name.ends_with("_total") || metric.name == "llamacpp:n_tokens_max";  // as llama-server
@@ -61,10 +61,12 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.waited.add(WaitCause::kPrefix, 1'500);
   stats.cells = {.total = 100, .used = 60, .shared = 20};
   stats.audits.add(AuditOutcome::kWrong);
+  stats.note_start({.prompt_tokens = 900, .cached_tokens = 400}, /*ahead=*/false);
+  const Work ever{.reused_tokens = 5'000, .load_ms = 1'000, .prefilled_tokens = 100, .prefill_ms = 200};
   cache::CacheStats cache;
   cache.ram_used = ByteCount{17};
   cache.from_disk.add(cache::EvictCause::kExpired, 3'000'000'000);
-  const std::vector<api::Metric> metrics = metrics_of(stats, before, cache);
+  const std::vector<api::Metric> metrics = metrics_of(stats, before, ever, cache);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_total"), 1'500);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_seconds_total"), 5.25);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_seconds"), 2000);
@@ -78,6 +80,10 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"agreed\""), 0);
   EXPECT_EQ(value_of(metrics, "kvkeep_wait_seconds_total", "cause=\"prefix\""), 1.5);
   EXPECT_EQ(value_of(metrics, "kvkeep_wait_seconds_total", "cause=\"place\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"start\""), 400);
+  EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"ever\""), 5'000);
+  EXPECT_EQ(value_of(metrics, "kvkeep_saved_seconds", "since=\"start\""), 1.4) << "400 of 3.5 ms";
+  EXPECT_EQ(value_of(metrics, "kvkeep_saved_seconds", "since=\"ever\""), 9);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells"), 100);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells_used"), 60);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells_shared"), 20);
@@ -86,7 +92,7 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_cache_evict_idle_seconds", "tier=\"disk\"", "_sum"), 3);
   EXPECT_EQ(value_of(metrics, "kvkeep_prefill_slice_seconds", "", "_count"), 2);
   EXPECT_EQ(value_of(metrics, "kvkeep_token_gap_seconds", "", "_sum"), 0.05);
-  EXPECT_EQ(value_of(metrics_of(stats, stats, cache), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";
+  EXPECT_EQ(value_of(metrics_of(stats, stats, {}, cache), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";
 }
 
 }  // namespace

@@ -41,6 +41,7 @@
 #include "server/run/scheduler.h"
 #include "server/run/scheduler_stats.h"
 #include "server/trace/explanations.h"
+#include "server/trace/savings.h"
 #include "share/share_types.h"
 
 namespace kvkeep::cache {
@@ -94,6 +95,7 @@ struct Service {
   Scheduler* scheduler = nullptr;
   cache::Cache* cache = nullptr;
   std::unique_ptr<Explanations> explanations;         // null: requests are not explained
+  std::unique_ptr<Savings> savings;                   // never null while the server runs
   bool explain_text = false;                          // --explain-text: without keys /cache/explain shows texts
   Embeddings* embeddings = nullptr;                   // null: nothing embeds here
   std::unique_ptr<const RerankPrompt> rerank_prompt;  // null: nothing ranks here
@@ -131,8 +133,8 @@ void show_health(const Service& service, const HttpRequest& http, ResponseWriter
 // GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
 // metrics.cc: llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput
-// is an average. Pure.
-std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
+// is an average; `ever`: the work of all servers that used the directory. Pure.
+std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Work& ever,
                                     const cache::CacheStats& cache,
                                     const std::optional<share::ShareCounters>& shared = {});
 // slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.

@@ -10,7 +10,7 @@ double seconds(double ms) { return ms / 1e3; }
 
 }  // namespace
 
-void RequestFigures::note_start(const JobStats& stats) {
+void RequestFigures::note_start(const JobStats& stats, bool ahead) {
   const std::size_t rest = stats.prompt_tokens - std::min(stats.prompt_tokens, stats.cached_tokens);
   const std::size_t known = std::max(stats.known_tokens, stats.cached_tokens);
   memory_tokens += stats.memory_tokens;
@@ -24,6 +24,9 @@ void RequestFigures::note_start(const JobStats& stats) {
   why.tokens += rest;
   queue.add(seconds(stats.queue_ms));
   if (stats.load_ms > 0) load.add(seconds(stats.load_ms));
+  if (ahead) return;
+  reused_tokens += stats.cached_tokens;
+  reuse_load_ms += stats.load_ms;
 }
 
 void RequestFigures::note_token(const JobStats& stats, double gap_ms) {

@@ -25,7 +25,9 @@ struct RequestFigures {
   std::uint64_t disk_tokens = 0;
   std::uint64_t shared_tokens = 0;
   std::uint64_t missed_tokens = 0;
-  std::uint64_t new_tokens = 0;  // of missed_tokens, those that the cache had never seen after their prefix
+  std::uint64_t new_tokens = 0;     // of missed_tokens, those that the cache had never seen after their prefix
+  std::uint64_t reused_tokens = 0;  // by requests of clients, prefills ahead left out
+  double reuse_load_ms = 0;         // that reading and restoring took for these
   std::array<Missed, kMissReasons> missed{};    // by MissReason
   std::array<std::uint64_t, kFinishes> ends{};  // requests by Finish
   std::uint64_t failed_reads = 0;               // requests that state could not be read for
@@ -44,7 +46,8 @@ struct RequestFigures {
   StepTimes token_gap;    // between two tokens of a reply
 
   // The state that is reused is in the model's memory now, and `stats` say how much it is.
-  void note_start(const JobStats& stats);
+  // `ahead`: it is a prefill ahead, for which no client waits.
+  void note_start(const JobStats& stats, bool ahead);
   // The last token of `stats`, `gap_ms` after the one before it.
   void note_token(const JobStats& stats, double gap_ms);
   void note_end(Finish how, const JobStats& stats);

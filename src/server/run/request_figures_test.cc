@@ -15,8 +15,9 @@ TEST(RequestFigures, EachTokenOfAPromptHasOneSource) {
                       .shared_tokens = 5,
                       .miss = MissReason::kNoPoint,
                       .known_tokens = 90,
-                      .load_ms = 200});
-  figures.note_start({.prompt_tokens = 5, .miss = MissReason::kNothingCached});
+                      .load_ms = 200},
+                     /*ahead=*/false);
+  figures.note_start({.prompt_tokens = 5, .miss = MissReason::kNothingCached}, /*ahead=*/false);
   EXPECT_EQ(figures.memory_tokens, 40U);
   EXPECT_EQ(figures.ram_tokens, 20U);
   EXPECT_EQ(figures.disk_tokens, 10U);
@@ -30,6 +31,16 @@ TEST(RequestFigures, EachTokenOfAPromptHasOneSource) {
   EXPECT_EQ(figures.queue.count(), 2U);
   EXPECT_EQ(figures.load.count(), 1U) << "the other restored nothing";
   EXPECT_DOUBLE_EQ(figures.load.sum(), 0.2);
+}
+
+TEST(RequestFigures, APrefillAheadSparesNobodyAnything) {
+  RequestFigures figures;
+  figures.note_start({.prompt_tokens = 100, .cached_tokens = 60, .load_ms = 3}, /*ahead=*/true);
+  EXPECT_EQ(figures.reused_tokens, 0U);
+  EXPECT_EQ(figures.reuse_load_ms, 0);
+  figures.note_start({.prompt_tokens = 100, .cached_tokens = 60, .load_ms = 3}, /*ahead=*/false);
+  EXPECT_EQ(figures.reused_tokens, 60U);
+  EXPECT_EQ(figures.reuse_load_ms, 3);
 }
 
 TEST(RequestFigures, TheFirstTokenIsTimedFromTheArrivalAndOthersFromTheOneBefore) {

@@ -318,7 +318,7 @@ void Scheduler::report_start(Request& request) {
   request.reported = request.start_counted = true;
   JobStats& stats = request.stats;
   note_reused(request, sequences_[*request.seq].end(), lookup_, *breaks_);
-  inbox_.count([&](SchedulerStats& counted) { counted.note_start(stats); });
+  inbox_.count([&](SchedulerStats& counted) { counted.note_start(stats, request.job.ahead); });
   log_start(request.job, stats);
   if (request.found_break != nullptr) request.sink->on_break(request.found_break);
   if (!request.is_late) request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));

@@ -46,9 +46,9 @@ struct SchedulerStats {
     longest_tokens = std::max(longest_tokens, length);
   }
   // A request with these statistics begins to prefill.
-  void note_start(const JobStats& stats) {
+  void note_start(const JobStats& stats, bool ahead) {
     cached_tokens += stats.cached_tokens;
-    figures.note_start(stats);
+    figures.note_start(stats, ahead);
   }
   // The last token of `stats`, so long after the one before it. `length`: see longest_tokens.
   void note_predicted(const JobStats& stats, double ms, std::size_t length) {

@@ -1,0 +1,68 @@
+#pragma once
+
+// How much prefill the cache has spared: since this server started, and since its directory exists.
+//
+// The sums of earlier servers lie in a small file next to the cache. It is replaced now and then and at the end; if the
+// process is killed, the work of the last minute is not counted; a damaged file is begun anew. While another server
+// writes the file of this model, this one's work is counted only in its memory.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/mutex.h"
+#include "format/notes.h"
+#include "os/file_system.h"
+
+namespace kvkeep::server {
+
+struct SchedulerStats;
+
+// Prefill that was done and prefill that was spared. Plain data.
+struct Work {
+  std::uint64_t reused_tokens = 0;     // by requests of clients
+  double load_ms = 0;                  // that took the reading and restoring for them
+  std::uint64_t prefilled_tokens = 0;  // by all model calls, those of prefills ahead included
+  double prefill_ms = 0;               // that took these calls
+
+  void add(const Work& more);
+  // The time that prefilling the reused tokens would have taken at the mean rate of all prefill, less the time of
+  // loading them; 0 if loading took longer, or the rate is not known. An estimate: a token costs more the more tokens
+  // are before it, and reused ones are before prefilled ones.
+  double saved_s() const;
+};
+
+Work work_of(const SchedulerStats& stats);
+
+struct SavingsOptions {
+  std::string path = {};  // of the file; "": there is none
+  // Returns false while another server writes the file. Null: no other server does. Must outlive the savings.
+  std::function<bool()> may_write = {};
+  std::int64_t now_ns = 0;  // by the wall clock
+};
+
+// Thread safe.
+class Savings {
+ public:
+  Savings(SavingsOptions options, os::FileSystem& files);
+
+  // Of earlier servers and of this one, whose work so far this is.
+  Work ever(const Work& now) const;
+  // When the first of these servers started, in nanoseconds by the wall clock.
+  std::int64_t since_ns() const { return since_ns_; }
+  // Writes the file, unless nothing was done since it was written. May wait for the disk.
+  void keep(const Work& now);
+
+ private:
+  const SavingsOptions options_;
+  os::FileSystem& files_;
+  // Of earlier servers:
+  Work before_;
+  std::int64_t since_ns_;
+
+  Mutex mutex_;  // held while the file is written
+  format::WorkRecord written_ GUARDED_BY(mutex_);
+  bool reported_failure_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,94 @@
+#include "server/trace/savings.h"
+
+#include <gtest/gtest.h>
+
+#include "server/run/scheduler_stats.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::server {
+namespace {
+
+const std::string kSavingsPath = "/cache/work";
+
+// 10 ms for each token that is prefilled.
+Work some_work(std::uint64_t reused, double load_ms = 0) {
+  return {.reused_tokens = reused, .load_ms = load_ms, .prefilled_tokens = 100, .prefill_ms = 1'000};
+}
+
+TEST(Work, SavesWhatPrefillWouldHaveTakenLessTheLoading) {
+  EXPECT_DOUBLE_EQ(some_work(5'000).saved_s(), 50);
+  EXPECT_DOUBLE_EQ(some_work(5'000, 20'000).saved_s(), 30);
+  EXPECT_EQ(some_work(5'000, 60'000).saved_s(), 0) << "loading took longer";
+  EXPECT_EQ((Work{.reused_tokens = 5'000}).saved_s(), 0) << "no rate is known";
+}
+
+TEST(Work, OfAServerIsThatOfItsClientsRequests) {
+  SchedulerStats stats;
+  stats.note_start({.prompt_tokens = 100, .cached_tokens = 70, .load_ms = 4}, /*ahead=*/false);
+  stats.note_start({.prompt_tokens = 100, .cached_tokens = 90, .load_ms = 8}, /*ahead=*/true);
+  stats.note_prefilled(30, 300, 100);
+  const Work work = work_of(stats);
+  EXPECT_EQ(work.reused_tokens, 70U);
+  EXPECT_EQ(work.load_ms, 4);
+  EXPECT_EQ(work.prefilled_tokens, 30U);
+  EXPECT_EQ(work.prefill_ms, 300);
+}
+
+TEST(Savings, AddUpOverServers) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  {
+    Savings first({.path = kSavingsPath, .now_ns = 7}, files);
+    EXPECT_DOUBLE_EQ(first.ever(some_work(5'000)).saved_s(), 50);
+    first.keep(some_work(4'000));
+    first.keep(some_work(5'000));
+  }
+  Savings second({.path = kSavingsPath, .now_ns = 9}, files);
+  EXPECT_EQ(second.since_ns(), 7);
+  EXPECT_DOUBLE_EQ(second.ever({}).saved_s(), 50);
+  EXPECT_DOUBLE_EQ(second.ever({.reused_tokens = 1'000}).saved_s(), 60) << "the rate of the first is known";
+  second.keep({.reused_tokens = 1'000});
+  EXPECT_EQ(Savings({.path = kSavingsPath, .now_ns = 11}, files).ever({}).reused_tokens, 6'000U);
+}
+
+TEST(Savings, NothingIsWrittenIfNothingWasDone) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  Savings savings({.path = kSavingsPath, .now_ns = 7}, files);
+  savings.keep(some_work(5'000));
+  ASSERT_TRUE(files.remove(kSavingsPath).ok());
+  savings.keep(some_work(5'000));
+  EXPECT_FALSE(files.contents(kSavingsPath).has_value());
+  savings.keep(some_work(5'001));
+  EXPECT_TRUE(files.contents(kSavingsPath).has_value());
+}
+
+TEST(Savings, ADamagedFileIsBegunAnew) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  for (const std::string_view text : {"no records at all, and long enough for a head", "", "KV"}) {
+    const auto bytes = std::as_bytes(std::span(text));
+    files.plant(kSavingsPath, {bytes.begin(), bytes.end()});
+    Savings savings({.path = kSavingsPath, .now_ns = 7}, files);
+    EXPECT_EQ(savings.ever({}).reused_tokens, 0U);
+    EXPECT_EQ(savings.since_ns(), 7);
+    savings.keep(some_work(5'000));
+    EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 5'000U);
+  }
+}
+
+TEST(Savings, AnotherServersFileIsLeftToIt) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  bool keeps = false;
+  Savings member({.path = kSavingsPath, .may_write = [&] { return keeps; }, .now_ns = 7}, files);
+  member.keep(some_work(5'000));
+  EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 0U);
+  EXPECT_EQ(member.ever(some_work(5'000)).reused_tokens, 5'000U);
+  keeps = true;
+  member.keep(some_work(5'000));
+  EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 5'000U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server
