@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/assert.h"
+#include "os/process.h"
 
 namespace kvkeep::share {
 namespace {
@@ -23,6 +24,12 @@ MacKey key_of_object(const MacKey& secret, const Cipher::Salt& salt) {
 }  // namespace
 
 Cipher::Cipher(const MacKey& secret, const Salt& salt) : key_(key_of_object(secret, salt)) {}
+
+Cipher::Salt Cipher::random_salt() {
+  Salt salt{};
+  os::fill_random(std::as_writable_bytes(std::span(salt)));
+  return salt;
+}
 
 #ifdef KVKEEP_HAS_OPENSSL
 

@@ -26,6 +26,9 @@ class Cipher {
   // `salt` is random, chosen anew for each object; the key follows from both.
   Cipher(const MacKey& secret, const Salt& salt);
 
+  // Returns other bytes each time.
+  static Salt random_salt();
+
   // Appends kCipherTagBytes. Precondition: can_encrypt().
   std::vector<std::byte> encrypt(std::uint8_t section, ByteSpan clear) const;
   // `out` has kCipherTagBytes less than `bytes`, and may begin where they do. Fails with kDamaged.

@@ -153,11 +153,27 @@ class FrailEngine final : public ObjectEngine {
     world_.objects.erase(name);
     return {};
   }
+  // Pages of a few names. Each page asks every node.
+  Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override {
+    ++world_.calls;
+    for (std::uint32_t node = 0; node < world_.nodes.size(); ++node) TRY(visit(NodeId{node}, deadline_ns));
+    NamesPage page;
+    for (const auto& [name, object] : world_.objects) {
+      if (object.head.empty() || name.text() <= from || (!space.empty() && name.space != space)) continue;
+      if (page.names.size() == kFrailPageNames) {
+        page.next = page.names.back().text();
+        break;
+      }
+      page.names.push_back(name);
+    }
+    return page;
+  }
   Status probe(NodeId node, std::int64_t deadline_ns) override { return visit(node, deadline_ns); }
   Result<EngineFacts> facts(std::int64_t) override { return EngineFacts{.description = "frail"}; }
 
  private:
   static constexpr std::size_t kFrailPieceBytes = 700;
+  static constexpr std::size_t kFrailPageNames = 5;
 
   Status cut() {
     world_.cut_put_at = 0;

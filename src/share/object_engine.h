@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "format/segment_file.h"
 
 namespace kvkeep::share {
 
@@ -37,6 +38,29 @@ struct ObjectName {
   auto operator<=>(const ObjectName&) const = default;
   // "<space>/<id>.<kind>": authentication codes are bound to it.
   std::string text() const { return space + '/' + id + '.' + static_cast<char>(kind); }
+
+  static constexpr std::size_t kSpaceDigits = 16;
+  static constexpr std::size_t kIdDigits = 32;
+  static constexpr std::string_view kKinds = "rwpst";
+  // Returns the name with this text, nullopt if it is none: other programs may have keys of their own in an engine.
+  static std::optional<ObjectName> parse(std::string_view text) {
+    if (text.size() != kSpaceDigits + kIdDigits + 3 || text[kSpaceDigits] != '/' || text[text.size() - 2] != '.') {
+      return std::nullopt;
+    }
+    return of_parts(text.substr(0, kSpaceDigits), text.substr(kSpaceDigits + 1, kIdDigits), text.back());
+  }
+  // The same from its parts.
+  static std::optional<ObjectName> of_parts(std::string_view space, std::string_view id, char kind) {
+    const bool sizes = space.size() == kSpaceDigits && id.size() == kIdDigits;
+    if (!sizes || !format::is_hex(space) || !format::is_hex(id) || !kKinds.contains(kind)) return std::nullopt;
+    return ObjectName{std::string(space), std::string(id), static_cast<ObjectKind>(kind)};
+  }
+};
+
+// A part of the names that an engine has.
+struct NamesPage {
+  std::vector<ObjectName> names;
+  std::string next = {};  // where the next page begins, in words of the engine; empty: this was the last
 };
 
 // A head that was asked for, or the reason why it is not there: kNotFound, or the trouble of its node as in
@@ -127,6 +151,11 @@ class ObjectEngine {
 
   // Removes the head, then the payload. Succeeds if it is not there.
   virtual Status remove(const ObjectName& name, std::int64_t deadline_ns) = 0;
+
+  // Returns a page of the names of all heads in a namespace, or of all namespaces if it is empty: the first page if
+  // `from` is empty, else the one that `next` of the page before names. Pages have some hundred names, or none; a name
+  // may come twice. Objects that are written or evicted meanwhile may be among them.
+  virtual Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) = 0;
 
   // Connects to a node if necessary and asks whether it is well.
   virtual Status probe(NodeId node, std::int64_t deadline_ns) = 0;

@@ -18,27 +18,10 @@ constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 constexpr std::int64_t kProbeNs = kSecondNs;
 constexpr std::size_t kMostRememberedTouches = 65'536;
 
-Cipher::Salt random_salt() {
-  Cipher::Salt salt{};
-  os::fill_random(std::as_writable_bytes(std::span(salt)));
-  return salt;
-}
-
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   os::fill_random(std::as_writable_bytes(std::span(&number, 1)));
   return number;
-}
-
-// Returns true if the bytes are what the segment's header says.
-bool has_right_sums(const format::SegmentHeader& segment, ByteSpan payload) {
-  if (payload.size() != format::payload_bytes(segment)) return false;
-  for (const format::Part& part : segment.parts) {
-    const ByteSpan bytes = payload.first(part.size_bytes);
-    if (format::part_checksum(segment.fingerprint, segment.name, part.kind, bytes) != part.sum) return false;
-    payload = payload.subspan(part.size_bytes);
-  }
-  return true;
 }
 
 bool describes(const format::Envelope& envelope, const format::SegmentHeader& segment) {
@@ -65,7 +48,7 @@ class SharedStore::Parts {
                .writer = random_number()}),
         nodes(*engine, clock, counting),
         lookup(*engine, vault, options.fingerprint, nodes, counting, clock),
-        publisher(*engine, vault, lookup, nodes, counting, clock, executor, options, random_salt),
+        publisher(*engine, vault, lookup, nodes, counting, clock, executor, options, Cipher::random_salt),
         touched(kMostRememberedTouches) {}
 
   ObjectName name_of(const format::SegmentHeader& segment) const {
@@ -159,12 +142,7 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::S
   parts.nodes.note_answer(node, policy::ShareCall::kTransfer);
   TRY(read);
   parts.nodes.note_read(size, os::elapsed_ms(from_ns, parts.clock.monotonic_ns()));
-  TRY_ASSIGN(const std::size_t clear, opening.finish());
-  if (!has_right_sums(segment, buffer.span().first(clear))) return damaged("a shared payload has a wrong sum");
-  if (clear == size.value()) return std::move(buffer).freeze();
-  auto exact = store::PayloadBuffer::allocate(clear);
-  std::ranges::copy(buffer.span().first(clear), exact.span().begin());
-  return std::move(exact).freeze();
+  return unpack(opening, segment, std::move(buffer));
 }
 
 bool SharedStore::offer(Publication publication) {

@@ -11,10 +11,23 @@ namespace {
 constexpr std::string_view kNoKey = "kvkeep shared objects without a key";
 constexpr std::uint8_t kRestSection = 1;
 constexpr std::uint8_t kPayloadSection = 2;
-constexpr std::size_t kSpaceDigits = 16;
-constexpr std::size_t kIdDigits = 32;
 
 ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+ByteSpan secret_of(const Vault::Identity& identity) {
+  return bytes_of(identity.key.empty() ? kNoKey : std::string_view(identity.key));
+}
+
+// Returns true if the bytes are what the segment's header says.
+bool has_right_sums(const format::SegmentHeader& segment, ByteSpan payload) {
+  if (payload.size() != format::payload_bytes(segment)) return false;
+  for (const format::Part& part : segment.parts) {
+    const ByteSpan bytes = payload.first(part.size_bytes);
+    if (format::part_checksum(segment.fingerprint, segment.name, part.kind, bytes) != part.sum) return false;
+    payload = payload.subspan(part.size_bytes);
+  }
+  return true;
+}
 
 MacHash code_of(MacStream stream, ByteSpan bytes) {
   stream.append(bytes);
@@ -34,22 +47,26 @@ ObjectKind object_kind(format::PartKind kind) {
   return ObjectKind::kRows;
 }
 
-Vault::Vault(Identity identity) : encrypts_(identity.encrypt), writer_(identity.writer) {
-  const ByteSpan secret = bytes_of(identity.key.empty() ? kNoKey : std::string_view(identity.key));
+std::string Vault::space_of(const Identity& identity) {
+  if (!identity.space.empty()) return identity.space;
+  MacStream stream(derive_key("kvkeep 2026-11-24 namespace of shared objects", secret_of(identity)));
+  stream.append(std::as_bytes(std::span(identity.fingerprint.bytes)));
+  stream.append_field(identity.device);
+  return stream.finish().hex(ObjectName::kSpaceDigits / 2);
+}
+
+Vault::Vault(Identity identity) : encrypts_(identity.encrypt), writer_(identity.writer), space_(space_of(identity)) {
+  const ByteSpan secret = secret_of(identity);
   name_key_ = derive_key("kvkeep 2026-11-24 names of shared objects", secret);
   code_key_ = derive_key("kvkeep 2026-11-24 codes of shared objects", secret);
   cipher_key_ = derive_key("kvkeep 2026-11-24 encryption of shared objects", secret);
-  MacStream stream(derive_key("kvkeep 2026-11-24 namespace of shared objects", secret));
-  stream.append(std::as_bytes(std::span(identity.fingerprint.bytes)));
-  stream.append_field(identity.device);
-  space_ = stream.finish().hex(kSpaceDigits / 2);
 }
 
 ObjectName Vault::hidden_name(ByteSpan what, ObjectKind kind) const {
   MacStream stream(name_key_);
   stream.append_field(space_);
   stream.append(what);
-  return {space_, stream.finish().hex(kIdDigits / 2), kind};
+  return {space_, stream.finish().hex(ObjectName::kIdDigits / 2), kind};
 }
 
 ObjectName Vault::name_of(const format::ShortHash& end, format::PartKind kind) const {
@@ -143,6 +160,16 @@ std::vector<std::byte> Vault::seal_record(const ObjectName& name, ByteSpan conte
 
 Result<std::vector<std::byte>> Vault::open_record(const ObjectName& name, ByteSpan bytes) const {
   return format::decode_record(code_key_, name.text(), bytes);
+}
+
+Result<std::shared_ptr<const store::Payload>> unpack(Vault::Opening& opening, const format::SegmentHeader& segment,
+                                                     store::PayloadBuffer buffer) {
+  TRY_ASSIGN(const std::size_t clear, opening.finish());
+  if (!has_right_sums(segment, buffer.span().first(clear))) return damaged("a shared payload has a wrong sum");
+  if (clear == buffer.span().size()) return std::move(buffer).freeze();
+  auto exact = store::PayloadBuffer::allocate(clear);
+  std::ranges::copy(buffer.span().first(clear), exact.span().begin());
+  return std::move(exact).freeze();
 }
 
 }  // namespace kvkeep::share

@@ -30,7 +30,11 @@ class Vault {
     std::string key = {};     // empty: a constant that everybody knows
     bool encrypt = false;
     std::uint64_t writer = 0;  // a random number of this process; not compared
+    // Not empty: the objects of this namespace, of whatever fingerprint and device.
+    std::string space = {};
   };
+  // Returns the namespace of such objects.
+  static std::string space_of(const Identity& identity);
   explicit Vault(Identity identity);
 
   const std::string& space() const { return space_; }
@@ -85,5 +89,10 @@ class Vault {
   MacKey cipher_key_;
   std::string space_;
 };
+
+// Returns the clear payload of a segment whose stored bytes, all of them, fill the buffer of the opening. Fails with
+// kDamaged if they are not authentic, or not what the segment's header says.
+Result<std::shared_ptr<const store::Payload>> unpack(Vault::Opening& opening, const format::SegmentHeader& segment,
+                                                     store::PayloadBuffer buffer);
 
 }  // namespace kvkeep::share

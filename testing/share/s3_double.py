@@ -2,7 +2,8 @@
 
     python3 s3_double.py --port-file FILE [--access-key KEY --secret-key SECRET --region NAME --bucket NAME]
 
-It writes its port to FILE once it listens. Path style, one bucket; GET with ranges, HEAD, PUT, copies, DELETE.
+It writes its port to FILE once it listens. Path style, one bucket; GET with ranges, HEAD, PUT, copies, DELETE,
+and lists of objects (ListObjectsV2) of at most --most-keys keys.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import re
 import time
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+from xml.sax.saxutils import escape
 
 MOST_BODY_BYTES = 256 << 20
 AUTHORIZATION = re.compile(r"AWS4-HMAC-SHA256 Credential=([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$")
@@ -99,7 +101,25 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_DELETE = serve
 
+    def serve_list(self, query):
+        wanted = {name: values[0] for name, values in parse_qs(query).items()}
+        if wanted.get("list-type") != "2":
+            return self.answer(400, b"<Error><Code>InvalidArgument</Code></Error>")
+        start = len(f"/{self.server.bucket}/")
+        keys = sorted(path[start:] for path in list(self.server.objects))
+        after = wanted.get("start-after", "")
+        keys = [key for key in keys if key.startswith(wanted.get("prefix", "")) and key > after]
+        most = min(int(wanted.get("max-keys", 1000)), self.server.most_keys)
+        contents = "".join(f"<Contents><Key>{escape(key)}</Key><Size>1</Size></Contents>" for key in keys[:most])
+        truncated = "true" if len(keys) > most else "false"
+        body = (f'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult><Name>{self.server.bucket}</Name>'
+                f"<KeyCount>{min(most, len(keys))}</KeyCount><IsTruncated>{truncated}</IsTruncated>{contents}"
+                "</ListBucketResult>")
+        return self.answer(200, body.encode(), [("Content-Type", "application/xml")])
+
     def serve_get(self, key, _body, headers):
+        if key == f"/{self.server.bucket}/":
+            return self.serve_list(urlsplit(self.path).query)
         if key not in self.server.objects:
             return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
         data = self.server.objects[key][0]
@@ -135,10 +155,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def make_server(access_key, secret_key, region, bucket, port=0):
+def make_server(access_key, secret_key, region, bucket, port=0, most_keys=1000):
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     server.access_key, server.secret_key, server.region, server.bucket = access_key, secret_key, region, bucket
+    server.most_keys = most_keys
     server.objects = {}  # path -> (bytes, time of the last change)
     return server
 
@@ -150,8 +171,10 @@ def main():
     parser.add_argument("--secret-key", default="kvsecret")
     parser.add_argument("--region", default="eu-test-1")
     parser.add_argument("--bucket", default="kvbucket")
+    parser.add_argument("--most-keys", type=int, default=1000)
     options = parser.parse_args()
-    server = make_server(options.access_key, options.secret_key, options.region, options.bucket)
+    server = make_server(options.access_key, options.secret_key, options.region, options.bucket,
+                         most_keys=options.most_keys)
     with open(options.port_file + ".new", "w", encoding="ascii") as file:
         file.write(str(server.server_address[1]))
     os.rename(options.port_file + ".new", options.port_file)

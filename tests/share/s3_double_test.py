@@ -67,6 +67,27 @@ class Curl(unittest.TestCase):
         self.assertEqual(self.curl("a/b.r", "-r", "2-4"), b"234206")
         self.assertEqual(self.curl("c")[-3:], b"404")
 
+    def test_curl_lists_a_page_at_a_time(self):
+        self.server.most_keys = 2
+        for key in ("a/1", "b/1", "b/2", "b/3"):
+            self.curl(key, "-X", "PUT", "--data-binary", "x")
+        first = self.curl("?list-type=2&max-keys=1000&prefix=b%2F").decode()
+        self.assertIn("<Key>b/1</Key>", first)
+        self.assertIn("<Key>b/2</Key>", first)
+        self.assertIn("<IsTruncated>true</IsTruncated>", first)
+        self.assertNotIn("a/1", first)
+        last = self.curl("?list-type=2&max-keys=1000&prefix=b%2F&start-after=b%2F2").decode()
+        self.assertIn("<Key>b/3</Key>", last)
+        self.assertIn("<IsTruncated>false</IsTruncated>", last)
+        self.assertNotIn("b/2", last)
+
+    def test_the_query_of_a_list_is_signed(self):
+        path = "/kvbucket/?list-type=2&prefix=a"
+        headers = {**HOST, "x-amz-content-sha256": EMPTY}
+        whole = s3_double.signature(SECRET, "GET", path, headers, sorted(headers), SCOPE)
+        self.assertNotEqual(whole, s3_double.signature(SECRET, "GET", path + "b", headers, sorted(headers), SCOPE))
+        self.assertEqual(self.curl("?list-type=2&prefix=a", user="kvkey:other")[-3:], b"403")
+
     def test_curl_with_another_secret_key_or_region_is_refused(self):
         for user, region in (("kvkey:other", "eu-test-1"), ("other:kvsecret", "eu-test-1"), ("kvkey:kvsecret", "eu-2")):
             self.assertEqual(self.curl("a", user=user, region=region)[-3:], b"403", (user, region))

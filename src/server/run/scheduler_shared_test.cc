@@ -58,6 +58,11 @@ class CommonEngine {
       const MutexLock lock(common_.mutex_);
       return engine_.remove(name, deadline_ns);
     }
+    Result<share::NamesPage> list(const std::string& space, const std::string& from,
+                                  std::int64_t deadline_ns) override {
+      const MutexLock lock(common_.mutex_);
+      return engine_.list(space, from, deadline_ns);
+    }
     Status probe(share::NodeId node, std::int64_t deadline_ns) override {
       const MutexLock lock(common_.mutex_);
       return engine_.probe(node, deadline_ns);

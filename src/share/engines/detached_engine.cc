@@ -88,6 +88,14 @@ Status DetachedEngine::get(const ObjectName& name, const PayloadSlice& slice, Mu
   return {};
 }
 
+Result<NamesPage> DetachedEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
+  using Outcome = Result<NamesPage>;
+  const auto call = start<Outcome>([this, space, from, deadline_ns] { return inner_->list(space, from, deadline_ns); });
+  auto page = call ? call->wait(clock_, deadline_ns) : std::nullopt;
+  if (!page) return io_error(address() + " did not answer in time");
+  return std::move(*page);
+}
+
 Status DetachedEngine::probe(NodeId node, std::int64_t deadline_ns) {
   const auto call = start<Status>([this, node, deadline_ns] { return inner_->probe(node, deadline_ns); });
   auto probed = call ? call->wait(clock_, deadline_ns) : std::nullopt;

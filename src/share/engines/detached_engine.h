@@ -38,6 +38,7 @@ class DetachedEngine final : public ObjectEngine {
     return inner_->touch(objects, ttl_s, deadline_ns);
   }
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override { return inner_->remove(name, deadline_ns); }
+  Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override;
   Status probe(NodeId node, std::int64_t deadline_ns) override;
   Result<EngineFacts> facts(std::int64_t deadline_ns) override { return inner_->facts(deadline_ns); }
 

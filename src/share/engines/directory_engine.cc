@@ -116,6 +116,51 @@ Status DirectoryEngine::remove(const ObjectName& name, std::int64_t) {
   return removed;
 }
 
+namespace {
+
+// The names of folders in a directory, ascending.
+std::vector<std::string> folders_in(os::FileSystem& files, const std::string& directory) {
+  std::vector<std::string> folders;
+  const auto listed = files.list(directory);
+  if (!listed.ok()) return folders;
+  for (const os::FileInfo& one : *listed) {
+    if (one.is_directory) folders.push_back(one.name);
+  }
+  std::ranges::sort(folders);
+  return folders;
+}
+
+}  // namespace
+
+// Returns the first "<space>/<folder>" after `from`, nullopt if there is none.
+std::optional<std::string> DirectoryEngine::folder_after(const std::string& space, const std::string& from) const {
+  const std::vector<std::string> spaces = space.empty() ? folders_in(files_, root_) : std::vector{space};
+  for (const std::string& one : spaces) {
+    if (one < from.substr(0, one.size())) continue;
+    for (const std::string& folder : folders_in(files_, root_ + '/' + one)) {
+      std::string path = one + '/' + folder;
+      if (path > from) return path;
+    }
+  }
+  return std::nullopt;
+}
+
+// A page is a folder.
+Result<NamesPage> DirectoryEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
+  if (is_late(deadline_ns)) return late();
+  NamesPage page;
+  const auto folder = folder_after(space, from);
+  if (!folder) return page;
+  TRY_ASSIGN(const auto files, files_.list(root_ + '/' + *folder));
+  const std::string_view own_space = std::string_view(*folder).substr(0, folder->find('/'));
+  for (const os::FileInfo& file : files) {
+    auto name = ObjectName::parse(std::string(own_space) + '/' + file.name);
+    if (name && file.is_regular) page.names.push_back(std::move(*name));
+  }
+  page.next = *folder;
+  return page;
+}
+
 Status DirectoryEngine::probe(NodeId, std::int64_t) {
   TRY(files_.make_directories(root_));
   TRY(files_.list(root_));

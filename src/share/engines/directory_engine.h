@@ -45,6 +45,7 @@ class DirectoryEngine final : public ObjectEngine {
              std::int64_t deadline_ns) override;
   Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
+  Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override;
   Status probe(NodeId node, std::int64_t deadline_ns) override;
   Result<EngineFacts> facts(std::int64_t deadline_ns) override;
 
@@ -59,6 +60,7 @@ class DirectoryEngine final : public ObjectEngine {
   HeadBytes head(const std::string& path, std::size_t first_bytes) const;
   bool is_late(std::int64_t deadline_ns) const { return clock_.monotonic_ns() >= deadline_ns; }
   std::vector<Stored> stored() const;
+  std::optional<std::string> folder_after(const std::string& space, const std::string& from) const;
   ByteCount limit(ByteCount used) const;
   bool sweep_is_due() EXCLUDES(mutex_);
 

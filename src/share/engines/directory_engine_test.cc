@@ -104,6 +104,10 @@ class HangingEngine final : public ObjectEngine {
   Status put(const ObjectName&, ByteSpan, ByteSpan, std::int64_t, std::int64_t) override { return {}; }
   Status touch(const std::vector<Touched>&, std::int64_t, std::int64_t) override { return {}; }
   Status remove(const ObjectName&, std::int64_t) override { return {}; }
+  Result<NamesPage> list(const std::string&, const std::string&, std::int64_t) override {
+    hang();
+    return NamesPage{};
+  }
   Status probe(NodeId, std::int64_t) override {
     hang();
     return {};
@@ -130,6 +134,7 @@ TEST(DetachedEngine, CallsThatHangAreLeftAtTheirDeadline) {
     EXPECT_EQ(out, std::vector<std::byte>(100));
   }
   EXPECT_EQ(engine.probe(NodeId{0}, in_ms(20)).error().kind, ErrorKind::kIo);
+  EXPECT_EQ(engine.list("", "", in_ms(20)).error().kind, ErrorKind::kIo);
   EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 5000);
   hangs = false;
   EXPECT_TRUE(os::wait_until(10'000, [&] { return engine.probe(NodeId{0}, in_ms(1000)).ok(); }));

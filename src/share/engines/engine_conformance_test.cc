@@ -136,6 +136,51 @@ void serves_threads_at_once(ObjectEngine& engine) {
   }
 }
 
+// Returns all pages of a namespace, or of all.
+std::vector<ObjectName> listed(ObjectEngine& engine, const std::string& space) {
+  std::vector<ObjectName> names;
+  std::string from;
+  std::size_t pages = 0;
+  do {
+    auto page = engine.list(space, from, soon());
+    EXPECT_TRUE(page.ok()) << page.error().message;
+    if (!page.ok() || ++pages > 1000) return names;
+    names.insert(names.end(), page->names.begin(), page->names.end());
+    from = page->next;
+  } while (!from.empty());
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+// Heads only, whatever their kind; pieces and other namespaces are not among them.
+void lists_what_is_there(ObjectEngine& engine) {
+  const std::vector<ObjectName> before = listed(engine, object_name(0).space);
+  EXPECT_FALSE(before.empty());
+  std::vector<ObjectName> expected = before;
+  ObjectName elsewhere = object_name(3001);
+  elsewhere.space = "ffeeddccbbaa9988";
+  const std::vector<std::byte> payload = sim::sample_bytes(5, 2 * kPieceBytes + 1);
+  ASSERT_TRUE(engine.put(elsewhere, kHead, payload, 3600, soon()).ok());
+  const ObjectKind kinds[] = {ObjectKind::kRows, ObjectKind::kWindowRows, ObjectKind::kPoint, ObjectKind::kWhole,
+                              ObjectKind::kRecord};
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    expected.push_back(object_name(2000 + i, kinds[i % std::size(kinds)]));
+    ASSERT_TRUE(engine.put(expected.back(), kHead, i == 0 ? payload : ByteSpan{}, 3600, soon()).ok());
+  }
+  std::ranges::sort(expected);
+  EXPECT_EQ(listed(engine, object_name(0).space), expected);
+  EXPECT_EQ(listed(engine, elsewhere.space), std::vector{elsewhere});
+  EXPECT_EQ(listed(engine, "0000000000000000"), std::vector<ObjectName>{});
+  expected.push_back(elsewhere);
+  std::ranges::sort(expected);
+  EXPECT_EQ(listed(engine, ""), expected);
+  ASSERT_TRUE(engine.remove(elsewhere, soon()).ok());
+  expected.erase(std::ranges::find(expected, elsewhere));
+  EXPECT_EQ(listed(engine, ""), expected);
+  EXPECT_EQ(engine.list("", "", in_ms(-1)).error().kind, ErrorKind::kIo);
+}
+
 // One server serves all promises of its kind, because a cluster takes seconds to start.
 TEST_P(EngineConformance, KeepsItsPromises) {
   keeps_objects(engine_);
@@ -144,6 +189,7 @@ TEST_P(EngineConformance, KeepsItsPromises) {
   replaces_touches_and_removes(engine_);
   reports_on_itself(engine_);
   serves_threads_at_once(engine_);
+  lists_what_is_there(engine_);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineConformance, ::testing::Values("Directory", "Valkey", "Cluster", "Tls", "S3"),

@@ -59,10 +59,11 @@ class S3Double {
  public:
   S3Double() {
     const std::string file = folder_.path() + "/port";
-    auto child = os::start_child({.program = "python3",
-                                  .arguments = {"-B", KVKEEP_TESTING "/share/s3_double.py", "--port-file", file},
-                                  .environment = {},
-                                  .output_path = folder_.path() + "/log"});
+    auto child = os::start_child(
+        {.program = "python3",
+         .arguments = {"-B", KVKEEP_TESTING "/share/s3_double.py", "--port-file", file, "--most-keys", "7"},
+         .environment = {},
+         .output_path = folder_.path() + "/log"});
     EXPECT_TRUE(child.ok());
     child_ = std::move(*child);
     EXPECT_TRUE(os::wait_until(20'000, [&] { return std::filesystem::exists(file); }));

@@ -53,7 +53,8 @@ using Multi = std::unique_ptr<CURLM, FreeMulti>;
 class Exchange {
  public:
   Exchange(const S3Access& access, const S3Request& request, long left_ms) : request_(request) {
-    const std::string url = access.endpoint + '/' + access.bucket + '/' + request.key;
+    std::string url = access.endpoint + '/' + access.bucket + '/' + request.key;
+    if (!request.query.empty()) url += '?' + request.query;
     set(CURLOPT_URL, url.c_str());
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_NOSIGNAL, 1L);
@@ -118,7 +119,7 @@ class Exchange {
       case S3Request::Method::kGet: {
         const std::string range =
             std::to_string(request_.first) + '-' + std::to_string(request_.first + request_.out.size() - 1);
-        if (!request_.out.empty()) set(CURLOPT_RANGE, range.c_str());
+        if (!request_.out.empty() && request_.query.empty()) set(CURLOPT_RANGE, range.c_str());
         return;
       }
       case S3Request::Method::kHead:

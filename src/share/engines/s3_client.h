@@ -32,6 +32,9 @@ struct S3Request {
   enum class Method { kGet, kHead, kPut, kDelete };
   Method method = Method::kGet;
   std::string key = {};  // of [0-9a-z/._-]: others are signed wrongly by some versions
+  // kGet without a key: of the whole bucket, "name=value&..." in the order and form in which it is signed. All of the
+  // answer goes to `out`.
+  std::string query = {};
   // kGet: bytes [first, first + out.size()) go to `out`; `arrived` is called as they come.
   std::uint64_t first = 0;
   MutableByteSpan out = {};

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kHeadsAtOnce = 8;
 constexpr std::size_t kMostYoung = 65'536;
+constexpr std::size_t kMostListBytes = 2 << 20;  // of an answer with a thousand keys
 constexpr std::int64_t kLookEveryNs = 3600 * kSecondNs;
 
 }  // namespace
@@ -88,6 +89,62 @@ Status S3Engine::remove(const ObjectName& name, std::int64_t deadline_ns) {
       client_.perform(S3Request{.method = S3Request::Method::kDelete, .key = key_of(name)}, deadline_ns).status;
   if (!removed.ok() && removed.error().kind == ErrorKind::kNotFound) return {};
   return removed;
+}
+
+namespace {
+
+// The texts between <tag> and </tag>. Keys of ours have no letter that XML would write otherwise.
+std::vector<std::string_view> texts_of(std::string_view xml, std::string_view tag) {
+  const std::string open = "<" + std::string(tag) + ">";
+  const std::string close = "</" + std::string(tag) + ">";
+  std::vector<std::string_view> texts;
+  while (true) {
+    const std::size_t begin = xml.find(open);
+    if (begin == std::string_view::npos) return texts;
+    xml.remove_prefix(begin + open.size());
+    const std::size_t end = xml.find(close);
+    if (end == std::string_view::npos) return texts;
+    texts.push_back(xml.substr(0, end));
+  }
+}
+
+// Of a key, in a query: signatures are computed over this form.
+std::string escaped(std::string_view key) {
+  std::string text;
+  for (const char letter : key) text += letter == '/' ? std::string("%2F") : std::string(1, letter);
+  return text;
+}
+
+}  // namespace
+
+// A page begins after the last key of the one before. S3's own token for that may have any letters, which some versions
+// of libcurl sign wrongly.
+Result<NamesPage> S3Engine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
+  const std::string begin = key(space.empty() ? "" : space + '/');
+  if (!from.empty() && !from.starts_with(begin)) return invalid("no page of this engine: " + from);
+  std::vector<std::byte> buffer(kMostListBytes);
+  S3Request request{.query = "list-type=2&max-keys=1000&prefix=" + escaped(begin), .out = buffer};
+  if (!from.empty()) request.query += "&start-after=" + escaped(from);
+  const S3Response response = client_.perform(request, deadline_ns);
+  if (!response.status.ok() && response.status.error().kind == ErrorKind::kNotFound) {
+    return invalid("there is no such bucket");
+  }
+  TRY(response.status);
+  const std::string_view xml(reinterpret_cast<const char*>(buffer.data()), response.received);
+  const auto truncated = texts_of(xml, "IsTruncated");
+  if (!xml.contains("</ListBucketResult>") || truncated.empty()) return damaged("no list of objects came back");
+  NamesPage page;
+  const std::vector<std::string_view> keys = texts_of(xml, "Key");
+  for (const std::string_view one : keys) {
+    if (!one.starts_with(begin)) continue;
+    if (auto name = ObjectName::parse(one.substr(key("").size()))) page.names.push_back(std::move(*name));
+  }
+  if (truncated.front() != "true") return page;
+  if (keys.empty() || !keys.back().starts_with(begin) || keys.back() <= from) {
+    return damaged("a list of objects does not go on");
+  }
+  page.next = keys.back();
+  return page;
 }
 
 Status S3Engine::probe(NodeId, std::int64_t deadline_ns) {

@@ -13,9 +13,23 @@ constexpr std::size_t kMostIdle = 4;  // connections to a node
 constexpr std::size_t kMostNodes = 4096;
 constexpr std::size_t kSmallBytes = 1 << 20;  // answers other than heads and pieces
 constexpr std::size_t kPiecesAtOnce = 16;
+constexpr std::string_view kScanned = "1000";  // keys of all users that a page looks at
 
 std::string key_of(const ObjectName& name) {
   return "kv1:" + name.space + ":{" + name.id + "}:" + static_cast<char>(name.kind);
+}
+
+// The reverse of key_of(); nullopt for keys of pieces, and of others.
+std::optional<ObjectName> name_of(std::string_view key) {
+  constexpr std::string_view kBegin = "kv1:";
+  constexpr std::size_t kId = kBegin.size() + ObjectName::kSpaceDigits + 2;  // where it begins, after ":{"
+  constexpr std::size_t kEnd = kId + ObjectName::kIdDigits;
+  if (key.size() != kEnd + 3 || !key.starts_with(kBegin) || key.substr(kId - 2, 2) != ":{" ||
+      key.substr(kEnd, 2) != "}:") {
+    return std::nullopt;
+  }
+  return ObjectName::of_parts(key.substr(kBegin.size(), ObjectName::kSpaceDigits),
+                              key.substr(kId, ObjectName::kIdDigits), key.back());
 }
 
 std::string piece_key(const std::string& key, std::uint64_t piece) { return key + ':' + std::to_string(piece); }
@@ -351,6 +365,30 @@ Status ValkeyEngine::remove(const ObjectName& name, std::int64_t deadline_ns) {
     TRY_ASSIGN(const ValkeyReply removed, ask(lent, {"DEL", piece_key(key, piece)}, deadline_ns));
     if (removed.number == 0) return {};
   }
+}
+
+Result<NamesPage> ValkeyEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
+  // "<node>:<cursor>"
+  const std::size_t colon = std::min(from.find(':'), from.size());
+  const auto node = from.empty() ? 0 : number_in(std::string_view(from).substr(0, colon));
+  const std::string cursor = from.empty() ? "0" : from.substr(std::min(colon + 1, from.size()));
+  if (!node || *node >= nodes() || !number_in(cursor)) return invalid("no page of this engine: " + from);
+  const NodeId here{static_cast<std::uint32_t>(*node)};
+  TRY_ASSIGN(Connection connection, take(here, deadline_ns));
+  Lent lent(*this, here, std::move(connection));
+  const std::string match = "kv1:" + (space.empty() ? "*" : space + ":*");
+  TRY_ASSIGN(const ValkeyReply reply, ask(lent, {"SCAN", cursor, "MATCH", match, "COUNT", kScanned}, deadline_ns));
+  if (reply.list.size() != 2 || !number_in(reply.list[0].text)) return damaged("an answer to SCAN without a cursor");
+  NamesPage page;
+  for (const ValkeyReply& key : reply.list[1].list) {
+    if (auto name = name_of(key.text)) page.names.push_back(std::move(*name));
+  }
+  if (reply.list[0].text != "0") {
+    page.next = std::to_string(*node) + ':' + reply.list[0].text;
+  } else if (*node + 1 < nodes()) {
+    page.next = std::to_string(*node + 1) + ":0";
+  }
+  return page;
 }
 
 // ---- nodes ----

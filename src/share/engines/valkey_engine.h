@@ -69,6 +69,8 @@ class ValkeyEngine final : public ObjectEngine {
              std::int64_t deadline_ns) override;
   Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
+  // Pages of SCAN, one node after the other.
+  Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override;
   Status probe(NodeId node, std::int64_t deadline_ns) override;
   Result<EngineFacts> facts(std::int64_t deadline_ns) override;
 
