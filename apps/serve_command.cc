@@ -467,7 +467,8 @@ inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files,
                           .description = model.summary,
                           .path = model.model_path,
                           .settings = settings_text(model_options(options, files), model.fingerprint_text),
-                          .computed_by = computed_by_text(model.fingerprint_text)};
+                          .computed_by = computed_by_text(model.fingerprint_text),
+                          .devices = {model.compute_kinds}};
   if (auto resolved = os::resolve_links(note.path)) note.path = std::move(*resolved);
   note.first_used_s = os::real_clock().wall_ns() / 1'000'000'000;
   return note;

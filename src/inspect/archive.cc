@@ -400,11 +400,13 @@ class Writing {
     return {};
   }
 
-  // Notes are for people: their loss costs only names.
+  // Notes are for people: their loss costs only names. The devices of both are noted.
   void add_notes() {
     for (const auto& [model, note] : contents_.notes) {
       const std::string directory = options_.root + "/" + model.hex();
-      if (!read_model_note(files_, directory)) (void)write_model_note(files_, directory, note).ok();
+      auto known = read_model_note(files_, directory);
+      if (known) known->devices = note.devices;
+      (void)write_model_note(files_, directory, known ? *known : note).ok();
     }
   }
 

@@ -22,6 +22,40 @@ std::string string_at(const Json& json, const char* key, std::size_t most) {
   return found != json.end() && found->is_string() ? found->get<std::string>().substr(0, most) : std::string();
 }
 
+constexpr std::size_t kMostDeviceBytes = 512;
+
+// A device whose description would be cut is none that anything is named after.
+std::vector<std::string> bounded_devices(const std::vector<std::string>& devices) {
+  std::vector<std::string> bounded;
+  for (const std::string& device : devices) {
+    const bool fits = device.size() <= kMostDeviceBytes && bounded.size() + 1 < kMostDevices;
+    const std::string known = fits ? device : std::string(kUnknownDevice);
+    if (std::ranges::find(bounded, known) == bounded.end()) bounded.push_back(known);
+  }
+  return bounded;
+}
+
+std::vector<std::string> devices_in(const Json& json) {
+  std::vector<std::string> devices;
+  const auto found = json.find("devices");
+  if (found == json.end() || !found->is_array()) return devices;
+  for (const Json& device : *found) {
+    devices.push_back(device.is_string() ? device.get<std::string>() : std::string(kUnknownDevice));
+  }
+  return bounded_devices(devices);
+}
+
+// An empty list stands for an unknown device.
+std::vector<std::string> merged_devices(std::vector<std::string> known, const std::vector<std::string>& more) {
+  if (known == more) return known;
+  if (known.empty()) known.emplace_back(kUnknownDevice);
+  for (const std::string& device : more) {
+    if (std::ranges::find(known, device) == known.end()) known.push_back(device);
+  }
+  if (more.empty() && std::ranges::find(known, kUnknownDevice) == known.end()) known.emplace_back(kUnknownDevice);
+  return bounded_devices(known);
+}
+
 }  // namespace
 
 std::string encode_model_note(const ModelNote& note) {
@@ -30,7 +64,8 @@ std::string encode_model_note(const ModelNote& note) {
                      {"path", note.path.size() <= 4 * kMostFieldBytes ? note.path : std::string()},
                      {"settings", note.settings.substr(0, kMostFieldBytes)},
                      {"computed_by", note.computed_by.substr(0, kMostFieldBytes)},
-                     {"first_used", note.first_used_s}};
+                     {"first_used", note.first_used_s},
+                     {"devices", bounded_devices(note.devices)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -43,6 +78,7 @@ std::optional<ModelNote> decode_model_note(std::string_view text) {
   note.path = string_at(json, "path", 4 * kMostFieldBytes);
   note.settings = string_at(json, "settings", kMostFieldBytes);
   note.computed_by = string_at(json, "computed_by", kMostFieldBytes);
+  note.devices = devices_in(json);
   const auto used = json.find("first_used");
   if (used != json.end() && used->is_number_integer()) note.first_used_s = used->get<std::int64_t>();
   return note;
@@ -56,6 +92,7 @@ std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::strin
 Status write_model_note(os::FileSystem& files, const std::string& directory, ModelNote note) {
   if (const auto before = read_model_note(files, directory)) {
     note.first_used_s = before->first_used_s;
+    note.devices = merged_devices(before->devices, note.devices);
     if (*before == note) return {};
   }
   const std::string text = encode_model_note(note);

@@ -25,10 +25,15 @@ struct ModelNote {
   std::string settings = {};      // "-ctk q8_0 -fa off", "default"; empty: unknown
   std::string computed_by = {};   // "CPU, libllama 0.7.0, ggml 0.27.0"; empty: unknown
   std::int64_t first_used_s = 0;  // since the epoch
+  // The kinds of devices that computed what is stored (engine::Description::compute_kinds), at most kMostDevices;
+  // empty, or kUnknownDevice among them: also others. Namespaces of a shared tier are named after one.
+  std::vector<std::string> devices = {};
   bool operator==(const ModelNote&) const = default;
 };
 
 inline constexpr std::size_t kMaxNoteBytes = 12 << 10;
+inline constexpr std::size_t kMostDevices = 4;
+inline constexpr std::string_view kUnknownDevice = "unknown";
 
 // Longer fields are cut.
 std::string encode_model_note(const ModelNote& note);
@@ -36,7 +41,7 @@ std::string encode_model_note(const ModelNote& note);
 std::optional<ModelNote> decode_model_note(std::string_view text);
 
 std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::string& directory);
-// Keeps the time of the first use if there is a note already. Replaced as a whole; not synced.
+// Keeps the time of the first use and the devices if there is a note already. Replaced as a whole; not synced.
 Status write_model_note(os::FileSystem& files, const std::string& directory, ModelNote note);
 
 // A small file of a directory of the cache: all of it, if it is not larger than `most`. Fails with kNotFound, or with

@@ -13,7 +13,8 @@ const ModelNote kNote{.name = "tiny \"x\"",
                       .path = "/m/\xff.gguf",
                       .settings = "-fa off",
                       .computed_by = "CPU",
-                      .first_used_s = 7};
+                      .first_used_s = 7,
+                      .devices = {"CPU SSE3 AVX"}};
 
 TEST(ModelNote, ComesBack) {
   ModelNote back = decode_model_note(encode_model_note(kNote)).value();
@@ -21,6 +22,7 @@ TEST(ModelNote, ComesBack) {
   EXPECT_EQ(back.first_used_s, 7);
   EXPECT_EQ(back.settings, "-fa off");
   EXPECT_EQ(back.computed_by, "CPU");
+  EXPECT_EQ(back.devices, std::vector<std::string>{"CPU SSE3 AVX"});
   EXPECT_EQ(back.path, "/m/\uFFFD.gguf") << "not UTF-8: not a path that JSON can hold";
 }
 
@@ -37,6 +39,8 @@ TEST(ModelNote, IsBounded) {
   large.name = std::string(100'000, 'a');
   large.path = std::string(100'000, 'b');
   large.settings = large.computed_by = std::string(100'000, 'c');
+  large.devices.assign(1000, std::string(512, 'd'));
+  for (std::size_t i = 0; i < large.devices.size(); ++i) large.devices[i][0] = static_cast<char>('a' + i % 26);
   EXPECT_LE(encode_model_note(large).size(), kMaxNoteBytes);
 }
 
@@ -52,6 +56,30 @@ TEST(ModelNote, KeepsItsFirstUseAndIsReplacedWhole) {
   EXPECT_EQ(read_model_note(files, "/d")->first_used_s, 5);
   files.plant("/d/" + std::string(store::kModelNoteName), std::vector<std::byte>(kMaxNoteBytes + 1, std::byte{32}));
   EXPECT_FALSE(read_model_note(files, "/d"));
+}
+
+// Several servers, an import and a pull may have filled a directory.
+TEST(ModelNote, RemembersAllDevices) {
+  using Devices = std::vector<std::string>;
+  const std::string unknown(kUnknownDevice);
+  const auto written = [](std::vector<Devices> writers) {
+    sim::SimFileSystem files;
+    EXPECT_TRUE(files.make_directories("/d"));
+    for (const Devices& devices : writers) {
+      ModelNote note = kNote;
+      note.devices = devices;
+      EXPECT_TRUE(write_model_note(files, "/d", note));
+    }
+    return read_model_note(files, "/d")->devices;
+  };
+  EXPECT_EQ(written({{"a"}}), Devices{"a"});
+  EXPECT_EQ(written({{"a"}, {"a"}}), Devices{"a"});
+  EXPECT_EQ(written({{"a"}, {"b"}, {"a"}}), (Devices{"a", "b"}));
+  EXPECT_EQ(written({{}}), Devices{});
+  EXPECT_EQ(written({{}, {"a"}}), (Devices{unknown, "a"})) << "an earlier version wrote the first";
+  EXPECT_EQ(written({{"a"}, {}}), (Devices{"a", unknown}));
+  EXPECT_EQ(written({{"a"}, {"b"}, {"c"}, {"d"}, {"e"}}), (Devices{"a", "b", "c", unknown}));
+  EXPECT_EQ(written({{std::string(600, 'x')}}), Devices{unknown}) << "a name that is cut names nothing";
 }
 
 TEST(Pins, ComeBackAndBadLinesAreNone) {

@@ -31,7 +31,8 @@ Json head_of(const CacheView& view) {
 Json note_of(const std::optional<ModelNote>& note) {
   if (!note) return nullptr;
   return {{"name", note->name},         {"description", note->description}, {"path", note->path},
-          {"settings", note->settings}, {"computed_by", note->computed_by}, {"first_used", note->first_used_s}};
+          {"settings", note->settings}, {"computed_by", note->computed_by}, {"first_used", note->first_used_s},
+          {"devices", note->devices}};
 }
 
 Json model_of(const ModelView& model) {
