@@ -33,6 +33,7 @@ MAY_INCLUDE = {
     'server/routes': {'base', 'cache', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
                       'server/http', 'server/run', 'server/trace', 'share', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},
+    'carry': {'base', 'format', 'inspect', 'os', 'share', 'store'},
     'inspect/print': {'base', 'inspect', 'text'},
     'model_maker': {'base'},
     'bench/count_shim': set(),

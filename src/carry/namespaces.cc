@@ -1,0 +1,70 @@
+#include "carry/namespaces.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/mac.h"
+
+namespace kvkeep::carry {
+namespace {
+
+// Heads that are looked at until one is authentic.
+constexpr std::size_t kMostTried = 64;
+constexpr std::int64_t kUnusedTtlS = 1;  // nothing is written
+
+std::vector<share::ObjectName> first_heads(const std::vector<share::ObjectName>& names) {
+  std::vector<share::ObjectName> first;
+  for (const share::ObjectName& name : names) {
+    if (name.kind != share::ObjectKind::kRecord && first.size() < kMostTried) first.push_back(name);
+  }
+  return first;
+}
+
+void look_into(Namespace& found, const share::EngineAccess& access, const std::string& key) {
+  share::Warehouse warehouse(access, {.key = key, .space = found.space}, kUnusedTtlS);
+  for (const auto& head : warehouse.heads(first_heads(found.names))) {
+    if (!head.ok()) continue;
+    found.fingerprint = head->segment.fingerprint;
+    break;
+  }
+  const share::ObjectName about = warehouse.vault().record_name(about_key());
+  if (!std::ranges::binary_search(found.names, about)) return;
+  const auto records = warehouse.records({about});
+  if (!records.front().ok()) return;
+  const std::vector<std::byte>& text = *records.front();
+  found.note = inspect::decode_model_note({reinterpret_cast<const char*>(text.data()), text.size()});
+}
+
+}  // namespace
+
+PrefixHash about_key() {
+  PrefixHash key;
+  key.bytes = derive_key("kvkeep 2026-11-24 about a namespace of shared objects", {}).bytes;
+  return key;
+}
+
+Result<std::vector<Namespace>> find_namespaces(const share::EngineAccess& access, const std::string& key) {
+  TRY_ASSIGN(std::vector<share::ObjectName> names, share::list_names(access, ""));
+  std::vector<Namespace> found;
+  for (share::ObjectName& name : names) {
+    if (found.empty() || found.back().space != name.space) found.push_back({.space = name.space});
+    found.back().names.push_back(std::move(name));
+  }
+  for (Namespace& one : found) look_into(one, access, key);
+  return found;
+}
+
+std::string device_of(const Namespace& found, const std::string& key, const std::vector<std::string>& devices) {
+  const auto is_of = [&](const std::string& device) {
+    return found.fingerprint &&
+           share::Vault::space_of({.fingerprint = *found.fingerprint, .device = device, .key = key}) == found.space;
+  };
+  if (is_of("")) return "any device";
+  for (const std::string& device : devices) {
+    if (!device.empty() && is_of(device)) return device;
+  }
+  const bool told = found.note && found.note->devices.size() == 1 && is_of(found.note->devices.front());
+  return told ? found.note->devices.front() : "another device";
+}
+
+}  // namespace kvkeep::carry
