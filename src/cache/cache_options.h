@@ -35,6 +35,8 @@ struct CacheOptions {
   std::size_t most_waiting = 1 << 16;
   // Most segments and leaves that are remembered as lying in the shared tier.
   std::size_t most_shared = 1 << 16;
+  // Bytes that one publication in the shared tier reads from the disk, where RAM lacks the beginning; writing waits.
+  ByteCount most_read_to_publish = mebibytes(64);
   // State that no request used for this long leaves all tiers; 0: only for lack of room.
   std::int64_t time_to_live_ns = 0;
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of

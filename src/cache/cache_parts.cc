@@ -61,8 +61,8 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
                                                                  distrust, clock)),
       publishing(shared_tier == nullptr || !shared.publishes
                      ? nullptr
-                     : std::make_unique<Publishing>(mutex, table, ram, fetcher, published, *shared.store, *shared_tier,
-                                                    distrust)),
+                     : std::make_unique<Publishing>(mutex, table, ram, fetcher, published, forgetting, *shared.store,
+                                                    *shared_tier, distrust, options.most_read_to_publish)),
       write_back(options, mutex, table, ram, ram_room, fetcher, copies, publishing.get(), disk_writer.get(), writer),
       seeking(shared_tier == nullptr
                   ? nullptr

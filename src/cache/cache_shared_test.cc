@@ -151,6 +151,57 @@ TEST(Publishing, BeginsAnewWhenTheEngineLostWhatCameBefore) {
   EXPECT_GE(pair.second.check(prompt), 384U);
 }
 
+// A server that was restarted has the beginning on disk only, and the engine began anew.
+TEST_P(SharedClasses, WhatLiesOnlyOnDiskIsPublishedAgain) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World first{engine};
+  World second{engine};
+  first.model = second.model = GetParam();
+  ASSERT_TRUE(first.open());
+  second.open_without_disk();
+  const Tokens told = conversation(1, 320);
+  ASSERT_TRUE(first.keep(told));
+  first.publish();
+  ASSERT_TRUE(first.restart());
+  engine.objects.clear();
+  clock.advance_ms(100'000);
+  const Tokens prompt = told + conversation(300, 80);
+  ASSERT_TRUE(first.keep(prompt));
+  first.publish();
+  EXPECT_EQ(second.seek(prompt + conversation(5, 60), ending_at(prompt.size())).found, Position{} + prompt.size());
+  EXPECT_EQ(second.check(prompt), prompt.size());
+}
+
+// The rest goes with the conversation's next turns.
+TEST(Publishing, ReadsABoundedPartFromDiskAtOnce) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World first{engine};
+  World second{engine};
+  first.most_read_to_publish = ByteCount{6'000};
+  ASSERT_TRUE(first.open());
+  second.open_without_disk();
+  const Tokens told = conversation(1, 640);
+  ASSERT_TRUE(first.keep(told));
+  first.publish();
+  ASSERT_TRUE(first.restart());
+  engine.objects.clear();
+  clock.advance_ms(100'000);
+  std::vector<std::size_t> found;
+  Tokens prompt = told;
+  for (std::uint32_t turn = 0; turn < 40; ++turn) {
+    prompt = prompt + conversation(300 + turn, 32);
+    ASSERT_TRUE(first.keep(prompt));
+    first.publish();
+    found.push_back(engine.objects.size());
+  }
+  // Each turn by itself adds few objects, but they are not all: the rest of the beginning comes turn by turn.
+  EXPECT_LT(2 * found.front(), found[10]);
+  EXPECT_EQ(second.seek(prompt + conversation(5, 60), ending_at(prompt.size())).found, Position{} + prompt.size());
+  EXPECT_EQ(second.check(prompt), prompt.size());
+}
+
 // Where a sequence of 3,000 tokens, captured in two portions, is cut.
 std::vector<std::size_t> ends_after_capture(World& world) {
   const Tokens tokens = conversation(1, 3000);

@@ -170,6 +170,7 @@ class World {
                                                  .save_index_after = save_index_after,
                                                  .write_queue = write_queue,
                                                  .most_waiting = most_waiting,
+                                                 .most_read_to_publish = most_read_to_publish,
                                                  .time_to_live_ns = time_to_live_ns,
                                                  .disk_points_share = disk_points_share,
                                                  .shape = model.shape},
@@ -334,6 +335,7 @@ class World {
   std::uint32_t disk_points_share = 100;
   ByteCount write_queue = {};
   std::size_t most_waiting = CacheOptions{}.most_waiting;
+  ByteCount most_read_to_publish = CacheOptions{}.most_read_to_publish;
   std::size_t most_files = store::kMaxServedFiles;
   std::size_t save_index_after = 3;  // so that faults meet it too
 

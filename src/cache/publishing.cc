@@ -48,14 +48,15 @@ std::vector<format::PathStep> shared_path(const SegmentTable& table, SegmentId s
   return path;
 }
 
-// From the root; empty if any of it is not in RAM, or holds more than its place on the path. A leaf comes last.
+// From the root; empty if neither RAM nor the disk has any of it, or it holds more than its place on the path. A leaf
+// comes last.
 std::vector<SegmentId> Publishing::unpublished_path(SegmentId segment) const {
   std::vector<SegmentId> path;
   for (SegmentId next = segment; next != kRootSegment; next = table_.info(next).parent) {
     const Entry& known = table_.entry(next);
     if (published_.has(next)) break;
     const bool overlaps = known.stored_begin != table_.info(next).range.begin;
-    if (known.forgotten || !known.in_ram() || overlaps) return {};
+    if (known.forgotten || overlaps || !(known.in_ram() || known.on_disk())) return {};
     path.push_back(next);
   }
   std::ranges::reverse(path);
@@ -84,35 +85,47 @@ void Publishing::offer(SegmentId segment) {
     if (!table_.entry(segment).live) return;
     path = unpublished_path(segment);
     if (path.empty() || !is_worth_it(segment)) return;
+    table_.pin(segment);  // and so its path stays
   }
+  ByteCount may_read = most_read_;
   for (const SegmentId next : path) {
-    if (!publish(next)) return;
+    if (!publish(next, may_read)) break;
   }
+  forgetting_.release(std::vector{segment});
 }
 
-// Returns nullopt if it left meanwhile. The sum is left out.
+// Returns nullopt if it left meanwhile. The payload is null if RAM does not have it. The sum is left out.
 std::optional<share::Publication> Publishing::describe(SegmentId segment) const {
   CacheLock lock(mutex_);
   const Entry& known = table_.entry(segment);
   TierPort::Bytes bytes = ram_.find(segment);
-  if (!known.live || known.forgotten || bytes == nullptr) return std::nullopt;
+  if (!known.live || known.forgotten) return std::nullopt;
   share::Publication made{
       .segment = table_.item(segment).header, .path = shared_path(table_, segment), .payload = std::move(bytes)};
   return made;
 }
 
-bool Publishing::publish(SegmentId segment) {
-  std::optional<share::Publication> made = describe(segment);
-  if (!made) return false;
-  format::Part& part = made->segment.parts.front();
-  if (part.built()) {
-    const Result<TierPort::Bytes> state = fetcher_.fetch(segment);
-    if (!state) return false;
-    made->payload = *state;
-    part = {.kind = part.kind, .size_bytes = (*state)->size(), .layout = part.layout};
-  } else if (made->payload->staged()) {  // others wait for the buffer
-    made->payload = store::compact(*made->payload);
+// Fills in the payload. Returns false if it cannot be had, or not in this offer.
+bool Publishing::complete(SegmentId segment, share::Publication& made, ByteCount& may_read) {
+  format::Part& part = made.segment.parts.front();
+  if (made.payload == nullptr || part.built()) {
+    const ByteCount read{made.payload == nullptr ? part.size_bytes : 0};
+    if (read > may_read && may_read < most_read_) return false;  // one segment may be larger than the bound
+    may_read = may_read - std::min(read, may_read);
+    const Result<TierPort::Bytes> bytes = fetcher_.fetch(segment);
+    if (!bytes) return false;
+    made.payload = *bytes;
+    if (part.built()) part = {.kind = part.kind, .size_bytes = (*bytes)->size(), .layout = part.layout};
   }
+  // Others wait for the buffer.
+  if (made.payload->staged()) made.payload = store::compact(*made.payload);
+  return true;
+}
+
+bool Publishing::publish(SegmentId segment, ByteCount& may_read) {
+  std::optional<share::Publication> made = describe(segment);
+  if (!made || !complete(segment, *made, may_read)) return false;
+  format::Part& part = made->segment.parts.front();
   const format::SegmentHeader& header = made->segment;
   part.sum = format::part_checksum(header.fingerprint, header.name, part.kind, made->payload->bytes());
   const format::SegmentName name = header.name;

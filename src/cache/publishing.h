@@ -21,18 +21,22 @@ namespace kvkeep::cache {
 class Publishing {
  public:
   Publishing(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Fetcher& fetcher, Published& published,
-             share::SharedStore& store, const SharedTier& tier, const Distrust& distrust)
+             Forgetting& forgetting, share::SharedStore& store, const SharedTier& tier, const Distrust& distrust,
+             ByteCount most_read)
       : mutex_(mutex),
         table_(table),
         ram_(ram),
         fetcher_(fetcher),
         published_(published),
+        forgetting_(forgetting),
         store_(store),
         tier_(tier),
-        distrust_(distrust) {}
+        distrust_(distrust),
+        most_read_(most_read) {}
 
-  // A segment or leaf that is in RAM. Offers it after the part of its path that was not offered, as long as RAM has
-  // that. On the writer; does not wait for the shared tier.
+  // A segment or leaf that is in RAM. Offers it after the part of its path that was not offered, of which RAM or the
+  // disk must have all. Reads a bounded part from the disk; the next offer of the conversation goes on. On the
+  // writer; does not wait for the shared tier.
   void offer(SegmentId segment) EXCLUDES(kCacheLock);
   // Requests used these segments and leaves: the engine's eviction shall know.
   void touch(const std::vector<SegmentId>& used) EXCLUDES(kCacheLock);
@@ -41,16 +45,19 @@ class Publishing {
   std::vector<SegmentId> unpublished_path(SegmentId segment) const REQUIRES(kCacheLock);
   bool is_worth_it(SegmentId segment) const REQUIRES(kCacheLock);
   std::optional<share::Publication> describe(SegmentId segment) const EXCLUDES(kCacheLock);
-  bool publish(SegmentId segment) EXCLUDES(kCacheLock);
+  bool publish(SegmentId segment, ByteCount& may_read) EXCLUDES(kCacheLock);
+  bool complete(SegmentId segment, share::Publication& made, ByteCount& may_read) EXCLUDES(kCacheLock);
 
   CacheMutex& mutex_;
   SegmentTable& table_;
   RamTier& ram_;
   Fetcher& fetcher_;
   Published& published_;
+  Forgetting& forgetting_;
   share::SharedStore& store_;
   const SharedTier& tier_;
   const Distrust& distrust_;
+  const ByteCount most_read_;   // of one offer
   std::uint64_t failures_ = 0;  // of the store so far, by which it lacks offers; used only on the writer
 };
 
