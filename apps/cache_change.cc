@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -15,7 +14,6 @@
 #include "os/machine.h"
 #include "os/paths.h"
 #include "os/process.h"
-#include "os/threads.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -81,10 +79,6 @@ Result<std::vector<Removal>> asked_removals(const CacheCommandOptions& options, 
   return inspect::removals_of(forest, targets);
 }
 
-// Gives a server time to notice the import, look through the directory and evict.
-constexpr std::chrono::milliseconds kRoomPause{100};
-constexpr int kMostRoomPauses = 300;
-
 std::vector<inspect::IdTarget> all_runs(const inspect::Forest& forest) {
   std::vector<inspect::IdTarget> runs;
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
@@ -98,12 +92,7 @@ Status take_part(inspect::Guest& guest, inspect::ImportOptions& import) {
   TRY(guest.join());
   import.own_mark = guest.own_mark();
   import.beside_servers = true;
-  import.reserve = [&guest](ByteCount bytes) {
-    return guest.reserve(bytes, [pauses = 0]() mutable {
-      os::pause(kRoomPause);
-      return ++pauses < kMostRoomPauses;
-    });
-  };
+  import.reserve = [&guest](ByteCount bytes) { return guest.reserve(bytes, pauses_for_room()); };
   return {};
 }
 

@@ -30,37 +30,10 @@ namespace {
 constexpr std::size_t kColumns = 120;
 // Reading from the page cache and summing keeps a processor busy; a disk is kept busy by a few requests at a time.
 constexpr unsigned kMostReaders = 4;
-constexpr std::size_t kBarColumns = 30;
 // How long verify waits, while servers run, for a file that seems to be an orphan: ten seconds in all.
 constexpr std::chrono::milliseconds kPause{500};
 constexpr int kMostPauses = 20;
 constexpr std::int64_t kShareNs = 5'000'000'000;  // for one answer of a shared tier
-
-// Draws a bar on a terminal, and nothing elsewhere.
-class Bar {
- public:
-  Bar() : shown_(os::errors_go_to_a_terminal()) {}
-  Bar(const Bar&) = delete;
-  Bar& operator=(const Bar&) = delete;
-  ~Bar() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-  void show(ByteCount done, ByteCount total) {
-    if (!shown_ || total == ByteCount{0}) return;
-    const auto percent =
-        static_cast<std::size_t>(100.0 * static_cast<double>(done.value()) / static_cast<double>(total.value()));
-    if (percent == std::exchange(percent_, percent)) return;
-    const std::size_t filled = kBarColumns * percent / 100;
-    const std::string line =
-        fmt::format("\r\033[K[{}{}] {} %", std::string(filled, '#'), std::string(kBarColumns - filled, '-'), percent);
-    std::fputs(line.c_str(), stderr);
-    std::fflush(stderr);
-  }
-
- private:
-  const bool shown_;
-  std::size_t percent_ = SIZE_MAX;
-};
 
 // The model file that the server's note names. The note is believed only if no other user could have written it, and
 // only if it names a regular file: opening a pipe would wait for ever.

@@ -2,17 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
 #include "cache_setup.h"
 #include "os/paths.h"
+#include "os/threads.h"
 #include "store/layout.h"
 #include "store/servers.h"
 
 namespace kvkeep::cli {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+Bar::~Bar() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void Bar::show(ByteCount done, ByteCount total) {
+  constexpr std::size_t kBarColumns = 30;
+  if (!shown_ || total == ByteCount{0}) return;
+  const auto percent =
+      static_cast<std::size_t>(100.0 * static_cast<double>(done.value()) / static_cast<double>(total.value()));
+  if (percent == std::exchange(percent_, percent)) return;
+  const std::size_t filled = kBarColumns * percent / 100;
+  const std::string line =
+      fmt::format("\r\033[K[{}{}] {} %", std::string(filled, '#'), std::string(kBarColumns - filled, '-'), percent);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
 
 Result<std::string> cache_root(const CacheCommandOptions& options) {
   TRY_ASSIGN(const std::string named, disk_directory(options.tiers));
@@ -86,6 +105,15 @@ Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root) {
 void tell_servers(const std::string& root) {
   store::Servers servers(root + "/" + std::string(store::kServersName), os::real_file_system(), os::real_clock());
   (void)servers.tell_change().ok();
+}
+
+std::function<bool()> pauses_for_room() {
+  constexpr std::chrono::milliseconds kRoomPause{100};
+  constexpr int kMostRoomPauses = 300;
+  return [pauses = 0]() mutable {
+    os::pause(kRoomPause);
+    return ++pauses < kMostRoomPauses;
+  };
 }
 
 }  // namespace kvkeep::cli

@@ -1,7 +1,9 @@
 #pragma once
 
-// Shared by the commands of `kvkeep cache`: finding the directory, reading it, seeing who else uses it, printing.
+// Shared by the commands of `kvkeep cache` and `kvkeep share`: finding the directory, reading it, seeing who else uses
+// it, printing.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -9,10 +11,25 @@
 #include "cache_flags.h"
 #include "inspect/view.h"
 #include "os/file_system.h"
+#include "os/process.h"
 
 namespace kvkeep::cli {
 
 void print(const std::string& text);  // to standard output
+
+// Draws a bar on a terminal, on standard error, and nothing elsewhere.
+class Bar {
+ public:
+  Bar() = default;
+  Bar(const Bar&) = delete;
+  Bar& operator=(const Bar&) = delete;
+  ~Bar();
+  void show(ByteCount done, ByteCount total);
+
+ private:
+  const bool shown_ = os::errors_go_to_a_terminal();
+  std::size_t percent_ = SIZE_MAX;
+};
 
 // Returns --kv-disk-dir or its default, links resolved. kNotFound if there is none, kInvalid if another user owns it.
 Result<std::string> cache_root(const CacheCommandOptions& options);
@@ -33,5 +50,9 @@ Result<std::vector<inspect::IdTarget>> find_ids(const inspect::Forest& forest, c
 Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root);
 // Tells the servers that run on the directory that it was changed: they look at its files within seconds.
 void tell_servers(const std::string& root);
+
+// Returns a wait of a moment, which is false after half a minute: time for a server to notice that room is asked for,
+// to look through the directory and to evict.
+std::function<bool()> pauses_for_room();
 
 }  // namespace kvkeep::cli

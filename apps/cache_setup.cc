@@ -200,13 +200,6 @@ constexpr std::int64_t kHourS = 3'600;
 constexpr std::int64_t kFactsNs = 2'000'000'000;
 constexpr double kLongestPublishMs = 5'000;
 
-void warn_without_key(const share::ObjectEngine& engine) {
-  spdlog::warn(
-      "shared tier: without --share-key-file everybody who can write to {} can plant state that the model would "
-      "continue from, and see which prompts are there",
-      engine.address());
-}
-
 // Logs what the engine says of itself, once it answers.
 void post_facts(share::ObjectEngine& engine, os::Clock& clock, os::Executor& worker) {
   worker.post([&engine, &clock] {
@@ -223,6 +216,13 @@ Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url,
   TRY_ASSIGN(const share::EngineUrl parsed, share::parse_engine_url(url));
   TRY_ASSIGN(const share::EngineSecrets secrets, share::read_engine_secrets(os::read_environment()));
   return share::make_engine(parsed, secrets, clock, os::real_file_system());
+}
+
+void warn_without_key(const share::ObjectEngine& engine) {
+  spdlog::warn(
+      "shared tier: without --share-key-file everybody who can write to {} can plant state that the model would "
+      "continue from, and see which prompts are there",
+      engine.address());
 }
 
 Result<OpenedShare> open_share(const SharedTierOptions& options, const std::string& key,

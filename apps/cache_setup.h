@@ -59,6 +59,8 @@ struct OpenedShare {
 
 // Connects to nothing yet. Errors: the URL is wrong, this build lacks what it needs, or a secret cannot be read.
 Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock);
+// Logs the consequences of using an engine without a share key.
+void warn_without_key(const share::ObjectEngine& engine);
 
 // Errors name the flag: the URL is wrong, or this build lacks what it needs. An engine that does not answer is no
 // error: it may come later. `key` is the contents of the key file. Opens nothing unless `may_share`: state must be

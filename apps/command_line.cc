@@ -20,6 +20,7 @@ constexpr char kOverview[] =
     "Serving:\n"
     "  serve        serve a model over HTTP\n"
     "  cache        list, check, change and copy what a cache directory holds\n"
+    "  share        carry stored state between a cache directory and a shared tier\n"
     "  warm         have a running server prefill a recorded request\n"
     "\n"
     "Trying and measuring:\n"
@@ -96,6 +97,12 @@ Result<Command> parse_doctor_command(const Arguments& arguments, const os::Envir
   return Command(std::move(parsed.options));
 }
 
+Result<Command> parse_share_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedShare parsed, parse_share(arguments, environment));
+  if (!parsed.help.empty()) return Command(PrintText{std::move(parsed.help)});
+  return Command(std::move(parsed.options));
+}
+
 // "help --man" and "help --completions bash" print a page and a script, which packages install.
 Result<Command> print_for_others(const Arguments& words) {
   if (words == Arguments{"--man"}) return Command(PrintText{man_page(all_commands())});
@@ -144,11 +151,13 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "model") return parse_model_command(rest, environment);
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
+  if (name == "share") return parse_share_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (name == "warm") return parse_warm_command(rest, environment);
   if (name == "doctor") return parse_doctor_command(rest, environment);
   if (means_serve(name)) return parse_serve_command(arguments, environment);
-  return unknown_command("", name, {"serve", "cache", "warm", "model", "bench", "replay", "doctor", "version", "help"});
+  return unknown_command("", name,
+                         {"serve", "cache", "share", "warm", "model", "bench", "replay", "doctor", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

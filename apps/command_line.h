@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "model_command.h"
 #include "serve_options.h"
+#include "share_command_flags.h"
 #include "warm.h"
 
 namespace kvkeep::cli {
@@ -23,7 +24,7 @@ struct PrintText {
 };
 
 using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
-                             CacheCommandOptions, WarmOptions, DoctorOptions>;
+                             CacheCommandOptions, ShareCommandOptions, WarmOptions, DoctorOptions>;
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

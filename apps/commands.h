@@ -9,6 +9,7 @@
 #include "cache_flags.h"
 #include "doctor.h"
 #include "serve_options.h"
+#include "share_command_flags.h"
 #include "warm.h"
 
 namespace kvkeep::cli {
@@ -42,6 +43,11 @@ Result<int> run_cache(const CacheCommandOptions& options);
 // `kvkeep doctor`: looks at the cache directory, a server's flags and recordings, and prints what it found.
 // Returns the exit status: 0, or 1 if something is wrong. Errors: a file or the directory cannot be read.
 Result<int> run_doctor(const DoctorOptions& options);
+
+// `kvkeep share`: lists what an engine holds, or carries state between it and a directory, then prints what became of
+// it. Returns the exit status: 0, or 1 if something damaged was skipped, or it ended early. Errors: the directory
+// cannot be read or changed, the engine does not answer or refuses, nothing fits the model and device.
+Result<int> run_share(const ShareCommandOptions& options);
 
 // ---- the commands of `kvkeep cache` that change a directory, or carry prefixes from one to another (cache_change.cc);
 // all return the exit status ----

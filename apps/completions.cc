@@ -225,7 +225,7 @@ std::string zsh_script(const std::vector<CommandManual>& commands) {
          members +
          "    esac\n"
          "  fi\n"
-         "  if [[ $command == (cache|model) ]] && (( CURRENT > 2 )); then\n"
+         "  if [[ $command == (cache|share|model) ]] && (( CURRENT > 2 )); then\n"
          "    command=\"$command $words[2]\"; shift words; (( CURRENT-- ))\n"
          "  fi\n"
          "  case $command in\n" +

@@ -37,6 +37,7 @@ struct Run {
   Result<int> operator()(const cli::ParsedModelMake& make) const { return success_after(cli::run_model_make(make)); }
   Result<int> operator()(const cli::BenchCommandOptions& options) const { return cli::run_bench(options); }
   Result<int> operator()(const cli::CacheCommandOptions& options) const { return cli::run_cache(options); }
+  Result<int> operator()(const cli::ShareCommandOptions& options) const { return cli::run_share(options); }
   Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
   Result<int> operator()(const cli::WarmOptions& options) const { return cli::run_warm(options); }
   Result<int> operator()(const cli::DoctorOptions& options) const { return cli::run_doctor(options); }

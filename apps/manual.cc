@@ -8,6 +8,7 @@
 #include "command_line.h"
 #include "model_command.h"
 #include "serve_flags.h"
+#include "share_command_flags.h"
 #include "warm.h"
 
 namespace kvkeep::cli {
@@ -119,6 +120,7 @@ std::vector<CommandManual> all_commands() {
   std::vector<CommandManual> commands = {serve_manual()};
   for (CommandManual& command : cache_manuals()) commands.push_back(std::move(command));
   commands.push_back(warm_manual());
+  for (CommandManual& command : share_manuals()) commands.push_back(std::move(command));
   commands.push_back(model_make_manual());
   commands.push_back(bench_manual());
   commands.push_back(replay_manual());

@@ -69,11 +69,15 @@ Result<std::string> read_secret(const char* flag, const std::string& path) {
   return secret;
 }
 
+}  // namespace
+
 Result<std::string> read_share_key(const std::string& path) {
   TRY_ASSIGN(std::string key, read_secret("--share-key-file", path));
   if (!path.empty()) warn_of_open_keys("--share-key-file", path);
   return key;
 }
+
+namespace {
 
 Result<server::api::OutputFormat> schema_format(const char* flag, const std::string& text) {
   auto schema = server::api::Json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -54,6 +54,10 @@ struct NamedFiles {
 // Refuses a file that is certainly no model; the message names --model.
 Status check_model(const std::string& path);
 
+// Returns the contents of --share-key-file, without the last line's end; empty if `path` is. Warns if others may read
+// it.
+Result<std::string> read_share_key(const std::string& path);
+
 // Errors name the flag. Adapters are only looked at: whether they fit is known when the model is loaded.
 Result<NamedFiles> read_named_files(const ServeOptions& options);
 

@@ -55,7 +55,8 @@ std::vector<Flag> embedding_flags(EmbeddingOptions& embeddings);
 // --rerank means two other flags. kInvalid if they contradict it, or if embedding is off and its other flags are given.
 Status check_embeddings(EmbeddingOptions& embeddings);
 
-// share_flags.cc
+// share_flags.cc; engine_flags() are those of all commands that use an engine
+std::vector<Flag> engine_flags(SharedTierOptions& shared);
 std::vector<Flag> share_flags(SharedTierOptions& shared);
 // kInvalid if flags of the shared tier need others that are not given.
 Status check_share(const SharedTierOptions& shared);

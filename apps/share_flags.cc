@@ -1,4 +1,4 @@
-// Flags of `serve` about the shared tier.
+// Flags about the shared tier.
 
 #include "flag_values.h"
 #include "serve_flags.h"
@@ -14,7 +14,7 @@ constexpr std::int64_t kShareHoursMax = 24 * 365;
 
 }  // namespace
 
-std::vector<Flag> share_flags(SharedTierOptions& shared) {
+std::vector<Flag> engine_flags(SharedTierOptions& shared) {
   return {
       {.group = "Shared tier",
        .spelling = "--share URL",
@@ -22,10 +22,6 @@ std::vector<Flag> share_flags(SharedTierOptions& shared) {
        .effect = "Share cached state with other servers: valkey://HOST:PORT,... (valkeys:// with TLS), "
                  "s3://BUCKET/PREFIX?endpoint=URL, or dir:/PATH, which may lie on a NAS.",
        .assign = text_into(shared.url)},
-      {.spelling = "--share-mode read|write|both",
-       .effect = "read: find what others published; write: publish what this server computes; both.",
-       .assign = choice_into(shared.mode,
-                             {{"read", ShareMode::kRead}, {"write", ShareMode::kWrite}, {"both", ShareMode::kBoth}})},
       {.spelling = "--share-key-file FILE",
        .default_text = "none",
        .effect =
@@ -43,6 +39,17 @@ std::vector<Flag> share_flags(SharedTierOptions& shared) {
            "Also take state that other kinds of devices computed; replies may then differ from those without sharing.",
        .assign = switch_into(shared.across_devices)},
   };
+}
+
+std::vector<Flag> share_flags(SharedTierOptions& shared) {
+  std::vector<Flag> flags = engine_flags(shared);
+  flags.insert(
+      flags.begin() + 1,
+      {.spelling = "--share-mode read|write|both",
+       .effect = "read: find what others published; write: publish what this server computes; both.",
+       .assign = choice_into(shared.mode,
+                             {{"read", ShareMode::kRead}, {"write", ShareMode::kWrite}, {"both", ShareMode::kBoth}})});
+  return flags;
 }
 
 Status check_share(const SharedTierOptions& shared) {

@@ -51,5 +51,62 @@ TEST(ShareReport, SaysThatMemoryHasNoLimitAndThatNothingWasRead) {
   EXPECT_NE(share_text(report).find("none so far"), std::string::npos);
 }
 
+CarriedModels some_carried(Direction direction) {
+  CarriedModel model{.fingerprint = "0123456789abcdef", .space = "00ff", .device = "CPU AVX2", .report = {}};
+  model.report.carried = {3, ByteCount{3 << 20}};
+  model.report.present = {1, ByteCount{1 << 19}};
+  model.report.turns = 2;
+  return {.direction = direction, .dry = false, .seconds = 1.5, .models = {model}};
+}
+
+TEST(CarriedReport, SaysWhatWasDone) {
+  CarriedModels carried = some_carried(Direction::kPush);
+  EXPECT_EQ(carried_text(carried),
+            "0123456789ab (CPU AVX2), namespace 00ff\n"
+            "  published    3 objects, 3.0 MiB, 2 sampled turns\n"
+            "  there        1 object, 0.5 MiB\n");
+  EXPECT_TRUE(carried.complete());
+  const auto json = nlohmann::json::parse(carried_json(carried));
+  EXPECT_EQ(json["models"][0]["published"]["objects"], 3);
+  EXPECT_EQ(json["models"][0]["stopped"], nullptr);
+  carried.dry = true;
+  EXPECT_NE(carried_text(carried).find("would be     3 objects, 3.0 MiB published"), std::string::npos);
+}
+
+TEST(CarriedReport, SaysWhatWasNot) {
+  CarriedModels carried = some_carried(Direction::kPull);
+  carry::CarryReport& report = carried.models.front().report;
+  report.left = {4, ByteCount{1 << 20}};
+  EXPECT_TRUE(carried.complete()) << "a limit is what the user asked for";
+  report.lost = {5, {}};
+  report.turns_left = 6;
+  for (int i = 0; i < 30; ++i) report.note_unusable("name" + std::to_string(i), "it is not authentic");
+  report.stopped = "no answer in time";
+  const std::string text = carried_text(carried);
+  for (const char* words : {"added        3 objects", "left         4 objects", "no use       5", "6 left",
+                            "name19: it", "and 10 more", "no answer in time; the same command goes on from here"}) {
+    EXPECT_NE(text.find(words), std::string::npos) << words << " in " << text;
+  }
+  EXPECT_FALSE(carried.complete());
+  const auto json = nlohmann::json::parse(carried_json(carried))["models"][0];
+  EXPECT_EQ(json["added"]["bytes"], 3 << 20);
+  EXPECT_EQ(json["unusable"], 30);
+  EXPECT_EQ(json["findings"].size(), 20U);
+}
+
+TEST(NamespacesReport, ShowsWhoseStateItIs) {
+  EXPECT_EQ(namespaces_text({}), "nothing is stored there\n");
+  ListedNamespace own{.found = {.space = "00ff", .names = {{}, {}}}, .device = "CPU AVX2"};
+  own.found.fingerprint.emplace();
+  own.found.note.emplace().name = "tiny";
+  const ListedNamespace foreign{.found = {.space = "11ff", .names = {{}}}, .device = "another device"};
+  EXPECT_EQ(namespaces_text({own, foreign}),
+            "00ff          2 objects  000000000000, CPU AVX2, tiny\n"
+            "11ff          1 objects  another key, or damaged\n");
+  const auto json = nlohmann::json::parse(namespaces_json({own, foreign}))["namespaces"];
+  EXPECT_EQ(json[0]["name"], "tiny");
+  EXPECT_EQ(json[1]["fingerprint"], nullptr);
+}
+
 }  // namespace
 }  // namespace kvkeep::cli
