@@ -101,7 +101,8 @@ std::optional<NextStart> next_start(const ScheduleView& view) {
   for (std::size_t i = 0; i < view.admitted.size(); ++i) {
     const ScheduledRequest& request = view.admitted[i];
     if (!is_in(request, Phase::kWaiting) || request.ended || request.awaits) continue;
-    return request.must_wait ? std::nullopt : std::optional(NextStart{.from_queue = false, .at = i});
+    if (!request.must_wait) return NextStart{.from_queue = false, .at = i};
+    if (request.overtaken >= kMostOvertaken) return std::nullopt;
   }
   if (view.admitted.size() >= view.most_admitted) return std::nullopt;
   const std::optional<std::size_t> first = first_of_queue(view);

@@ -5,11 +5,12 @@
 // each call of a round, and carries out the answer. What an order costs or saves is time, never a token.
 //
 // The order (docs/scheduling.md):
-// - Requests that gave their cells back start first, in order of admission, and nobody overtakes one that must wait for
-//   room. Then the queue: the key with fewest requests that run, and of several the one whose last start lies longest
-//   ago. Of its requests the lowest priority, then the session with fewest, then one that was not served last, then the
-//   least work, within a factor of two, then the first that came. A request that kMostOvertaken later ones of its key
-//   overtook goes before all of its key that came after it, whatever their priority.
+// - Requests that gave their cells back start first, in order of admission. One that must wait for room lets younger
+//   ones start next to those that run, but kMostOvertaken at most. Then the queue: the key with fewest requests that
+//   run, and of several the one whose last start lies longest ago. Of its requests the lowest priority, then the
+//   session with fewest, then one that was not served last, then the least work, within a factor of two, then the first
+//   that came. A request that kMostOvertaken later ones of its key overtook goes before all of its key that came after
+//   it, whatever their priority.
 // - A request that awaits a prefix, which another one is prefilling, does not start, and holds nobody up.
 // - All that decode do so in one call, as many as fit into a batch, in order of admission.
 // - Then one that prefills gets one slice: of those of the lowest priority the one with the least to prefill, where a
@@ -45,9 +46,10 @@ struct ScheduledRequest {
     kDecode,
   } phase = Phase::kWaiting;
   bool ended = false;
-  bool must_wait = false;  // its plan found no room, and nothing changed since
-  bool awaits = false;     // another request is prefilling a prefix of it
-  bool ahead = false;      // for a request that may come
+  bool must_wait = false;       // its plan found no room, and nothing changed since
+  std::uint32_t overtaken = 0;  // by so many starts that it let go first
+  bool awaits = false;          // another request is prefilling a prefix of it
+  bool ahead = false;           // for a request that may come
   std::uint64_t key = kNoKey;
   std::uint64_t session = kNoSession;
   int priority = 0;                       // the lowest come first

@@ -21,6 +21,9 @@ constexpr std::size_t kTokens = 20;
 
 ScheduledRequest waiting() { return {.phase = Phase::kWaiting, .tokens = kTokens}; }
 ScheduledRequest must_wait() { return {.phase = Phase::kWaiting, .must_wait = true, .tokens = kTokens}; }
+ScheduledRequest overtaken() {
+  return {.phase = Phase::kWaiting, .must_wait = true, .overtaken = kMostOvertaken, .tokens = kTokens};
+}
 ScheduledRequest refused() { return {.phase = Phase::kWaiting, .ended = true, .tokens = kTokens}; }
 ScheduledRequest loading(std::size_t held) { return {.phase = Phase::kLoading, .tokens = kTokens, .held = held}; }
 ScheduledRequest prefilling(std::size_t held) { return {.phase = Phase::kPrefill, .tokens = kTokens, .held = held}; }
@@ -84,7 +87,10 @@ TEST(NextStart, GoesByAdmissionThenByArrivalWherePlacesSuffice) {
       {"beside one that prefills", {prefilling(5)}, 1, "queue 0"},
       {"one that gave its cells back comes before the queue", {decoding(), waiting()}, 1, "1"},
       {"the older of two that gave theirs back", {waiting(), waiting()}, 0, "0"},
-      {"nobody overtakes one that must wait", {decoding(), must_wait(), waiting()}, 1, "none"},
+      {"one that must wait lets a younger one start", {decoding(), must_wait(), waiting()}, 1, "2"},
+      {"and one of the queue", {decoding(), must_wait()}, 1, "queue 0"},
+      {"but not for ever", {decoding(), overtaken(), waiting()}, 1, "none"},
+      {"whoever comes after another one that waits", {must_wait(), overtaken()}, 1, "none"},
       {"one that awaits a prefix stands in nobody's way", {prefilling(0), awaiting()}, 1, "queue 0"},
       {"one that was refused stands in nobody's way", {refused(), waiting()}, 1, "1"},
       {"as many as may run", {decoding(), decoding(), loading(0)}, 1, "none"},
@@ -249,12 +255,6 @@ TEST(NextSlice, WhatFillsNoTileGoesFirst) {
   EXPECT_EQ(slices(256), (std::vector<std::size_t>{244, 256, 244, 256}));
 }
 
-TEST(AheadSlice, LastsAsLongAsAsked) {
-  EXPECT_EQ(ahead_slice(2000, 100), 200U);
-  EXPECT_EQ(ahead_slice(100, 100), kSliceTile);
-  EXPECT_EQ(ahead_slice(0, 100), kSliceTile) << "no rate is known yet";
-}
-
 // ---- every small view ----
 
 struct Order {
@@ -279,8 +279,8 @@ struct ScheduleTwin {
     for (const std::size_t at : in(Phase::kWaiting)) {
       const ScheduledRequest& request = view.admitted[at];
       if (request.ended || request.awaits) continue;
-      if (request.must_wait) return std::nullopt;
-      return NextStart{.from_queue = false, .at = at};
+      if (request.must_wait && request.overtaken >= kMostOvertaken) return std::nullopt;
+      if (!request.must_wait) return NextStart{.from_queue = false, .at = at};
     }
     std::vector<std::size_t> ready;
     for (std::size_t at = 0; at < view.queued.size(); ++at) {
@@ -388,6 +388,7 @@ void for_each_view(const std::function<void(const ScheduleView&)>& see) {
   ahead.ahead = true;
   const std::vector<ScheduledRequest> kinds{waiting(),
                                             must_wait(),
+                                            overtaken(),
                                             refused(),
                                             awaiting(),
                                             loading(5),
@@ -464,7 +465,7 @@ TEST(NextCall, SomeRequestAlwaysGoesOn) {
       return request.ended || request.must_wait || request.awaits || request.phase == Phase::kLoading;
     };
     const bool all_wait = std::ranges::all_of(view.admitted, waits);
-    const bool blocked = std::ranges::any_of(view.admitted, &ScheduledRequest::must_wait);
+    const bool blocked = std::ranges::count(view.admitted, overtaken()) > 0;
     const bool full = view.admitted.size() == view.most_admitted;
     const bool nobody_comes = std::ranges::all_of(view.queued, &QueuedRequest::awaits);
     ASSERT_TRUE(called || (all_wait && (nobody_comes || blocked || full)) || blocked);

@@ -111,5 +111,11 @@ TEST(NextSlice, PinnedSlicesEndAtMultiplesAndCuts) {
   }
 }
 
+TEST(AheadSlice, LastsAsLongAsAsked) {
+  EXPECT_EQ(ahead_slice(2000, 100), 200U);
+  EXPECT_EQ(ahead_slice(100, 100), kSliceTile);
+  EXPECT_EQ(ahead_slice(0, 100), kSliceTile) << "no rate is known yet";
+}
+
 }  // namespace
 }  // namespace kvkeep::policy

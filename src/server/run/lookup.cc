@@ -191,7 +191,7 @@ MissReason PromptLookup::miss_reason(const Job& job, std::size_t prompt_tokens, 
   if (!cached(job)) return MissReason::kNotCacheable;
   const std::size_t known = std::max<std::size_t>(known_to.value(), reused);
   const bool small_gap = known - reused <= kSmallGap;
-  if (reused + 1 >= prompt_tokens) return MissReason::kWholePrompt;
+  if (known > 0 && reused + 1 >= prompt_tokens) return MissReason::kWholePrompt;
   if (failed) return *failed;
   if (reused > 0 && small_gap && known >= prompt_tokens) return MissReason::kWholePrompt;
   // Prompts that share less than the least length of a point share little more than the template's beginning.

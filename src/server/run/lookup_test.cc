@@ -67,6 +67,7 @@ TEST_F(PromptLookupTest, TellsWhyNoMoreIsReused) {
   EXPECT_EQ(reason(31, 0), MissReason::kNothingCached) << "how the template opens";
   EXPECT_EQ(reason(60, 10, MissReason::kNoCells), MissReason::kNoCells);
   EXPECT_EQ(reason(100, 99, MissReason::kNoCells), MissReason::kWholePrompt);
+  EXPECT_EQ(lookup.miss_reason(job, 1, Position{}, 0, {}), MissReason::kNothingCached) << "a prompt of one token";
   job.markers.beginning = Position{8};
   EXPECT_EQ(reason(8, 8), MissReason::kNothingCached) << "what the template writes before any text";
   EXPECT_EQ(reason(9, 8), MissReason::kNewTokens);

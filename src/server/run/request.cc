@@ -123,6 +123,10 @@ void note_started(Request& request, std::int64_t now_ns) {
   request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, now_ns);
 }
 
+void note_overtaken(std::span<const std::unique_ptr<Request>> admitted) {
+  for (const auto& request : admitted) request->overtaken += request->must_wait ? 1 : 0;
+}
+
 bool is_prefill_too_long(Request& request, std::int64_t now_ns) {
   const double ms = os::elapsed_ms(request.started_ns, now_ns);
   const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
@@ -139,10 +143,18 @@ void note_prompt_done(Request& request, std::int64_t now_ns) {
   log_prompt_done(request.job, request.stats);
 }
 
+void note_ended(Request& request, std::int64_t now_ns) {
+  request.stats.waits.end(now_ns);
+  if (request.first_token_ns != 0) return;
+  if (request.started_ns == 0) request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, now_ns);
+  if (request.started_ns != 0) request.stats.prompt_ms = os::elapsed_ms(request.started_ns, now_ns);
+}
+
 std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns) {
   const double most_ms = request.job.longest_ms;
   if (most_ms <= 0 || os::elapsed_ms(request.submitted_ns, now_ns) <= most_ms) return std::nullopt;
   if (request.stats.predicted_tokens > 0) return Overdue{};
+  if (request.started_ns == 0) return Overdue{Finish::kError, busy("t_max_total_ms passed in the queue: try again")};
   return Overdue{Finish::kError, busy("no token came within t_max_total_ms; the computed state is kept: try again")};
 }
 
@@ -255,6 +267,7 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
+          .overtaken = request.overtaken,
           .awaits = request.awaits.has_value(),
           .ahead = request.job.ahead,
           .key = request.job.key,

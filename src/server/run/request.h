@@ -113,6 +113,10 @@ Status prepare_sampler(Request& request, engine::Engine& engine);
 void note_reused(Request& request, Position held, const PromptLookup& lookup, BreakFinder& breaks);
 // Its first plan, or a later one, is carried out.
 void note_started(Request& request, std::int64_t now_ns);
+// Another request starts: those that wait for room let it go first.
+void note_overtaken(std::span<const std::unique_ptr<Request>> admitted);
+// It ends: also one that ends early waited, or prefilled, for so long.
+void note_ended(Request& request, std::int64_t now_ns);
 // Returns true if it ends without a token because its first prefill takes longer than it may.
 bool is_prefill_too_long(Request& request, std::int64_t now_ns);
 // All of its prompt is in the model's memory, perhaps once more.

@@ -41,6 +41,21 @@ TEST(Request, IsNoLessKnownToALookUpWithoutTheCache) {
   EXPECT_EQ(request.stats.known_tokens, 100U) << "as it was when its prefill began";
 }
 
+TEST(Request, TellsHowLongItWaitedOrPrefilledThoughItEndsEarly) {
+  Request request;
+  request.submitted_ns = 1'000'000;
+  note_ended(request, 4'000'000);
+  EXPECT_EQ(request.stats.queue_ms, 3);
+  EXPECT_EQ(request.stats.prompt_ms, 0);
+  note_started(request, 6'000'000);
+  note_ended(request, 13'000'000);
+  EXPECT_EQ(request.stats.queue_ms, 5);
+  EXPECT_EQ(request.stats.prompt_ms, 7);
+  request.first_token_ns = 13'000'000;
+  note_ended(request, 20'000'000);
+  EXPECT_EQ(request.stats.prompt_ms, 7) << "its prompt was done";
+}
+
 TEST(Request, TheSamplerSeesWhatPenaltiesLookBackAt) {
   engine::SamplingParams sampling;
   sampling.presence_penalty = 1;

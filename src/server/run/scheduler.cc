@@ -123,7 +123,6 @@ void Scheduler::run() {
     drop_gone();
     sequences_.expire_idle();
     admit();
-    note_now();  // a call may take long
     decode_step();
     prefill_slice();
     if (options_.embeddings != nullptr) options_.embeddings->turn();
@@ -155,6 +154,7 @@ void Scheduler::admit() {
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
     if (const auto end = ends(request, clock_.monotonic_ns())) finish(request, end->how, end->error);
     request.must_wait = request.sink != nullptr && !start(request);
+    if (request.seq) note_overtaken(active_);
     if (!next->from_queue) continue;
     const bool has_place = request.sink != nullptr && !request.awaits;
     if (has_place) waiting_->note_started(request);
@@ -362,6 +362,7 @@ void Scheduler::prefill_slice() {
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
   request.stats.waits.end(begin_ns);
+  note_now();  // a slice may take long
   prefilling_ = true;
   const auto status = inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
   prefilling_ = false;
@@ -525,7 +526,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   if (request.sink == nullptr) return;
   changed_ = any_finished_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(request.sink, nullptr);
-  request.stats.waits.end(clock_.monotonic_ns());
+  note_ended(request, clock_.monotonic_ns());
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
   inbox_.note_ended({request.job.ahead, request.job.key, how, request.stats});

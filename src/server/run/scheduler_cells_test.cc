@@ -41,6 +41,31 @@ TEST(SchedulerCells, WaitingForCellsIsNoPrefill) {
   EXPECT_LT(after.prompt_ms, after.queue_ms);
 }
 
+// A prompt that finds no room lets short ones go first, but not all that come.
+TEST(SchedulerCells, AFewStartNextToOneThatWaitsForCells) {
+  World world({.cells = 1000, .sequences = 6}, mebibytes(64), {.parallel = 3});
+  std::mt19937 random(9);
+  const auto giant = random_tokens(random, 600);
+  auto runs = world.submit(random_tokens(random, 600), 200);
+  auto waits = world.submit(giant, 4);
+  std::vector<std::future<Reply>> others;
+  std::size_t calls = 0;
+  std::ptrdiff_t ended = 0;
+  const auto is_ready = [](const std::future<Reply>& reply) {
+    return reply.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken>) {
+    if (++calls == 5) {
+      for (int i = 0; i < 12; ++i) others.push_back(world.submit(random_tokens(random, 20), 2));
+    }
+    if (!is_ready(runs)) ended = std::ranges::count_if(others, is_ready);
+  });
+  world.start();
+  EXPECT_EQ(waits.get().tokens, world.expected(giant, 4));
+  EXPECT_EQ(ended, static_cast<std::ptrdiff_t>(policy::kMostOvertaken));
+  for (auto& other : others) EXPECT_EQ(other.get().finish, Finish::kLength);
+}
+
 TEST(SchedulerCells, RequestsThatOutgrowTheMemoryAreSetAsideAndAllSucceed) {
   World world({.cells = 1000, .sequences = 6}, mebibytes(64), {.parallel = 3});
   std::mt19937 random(6);
