@@ -28,7 +28,7 @@ struct ListedNamespace {
 std::string namespaces_text(const std::vector<ListedNamespace>& listed);
 std::string namespaces_json(const std::vector<ListedNamespace>& listed);
 
-// What became of one model's state.
+// The counts of one model's state that was carried.
 struct CarriedModel {
   std::string fingerprint;  // hexadecimal
   std::string space;

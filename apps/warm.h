@@ -44,9 +44,10 @@ struct WarmRequest {
   std::string body;                          // JSON
 };
 
-// Of a request's body by itself, that one. Of a recording the first request of the wanted API that has tools, because
-// agents send side requests, for titles and the like, before the one with their long prompt; if none has, the first
-// one. Fails with kInvalid if the text is neither, with kNotFound if the recording has no such request.
+// Returns the request, if the text is a request's body. If it is a recording, returns the first request of the wanted
+// API that has tools, because agents send side requests, for titles and the like, before the one with their long
+// prompt; if none has, the first one. Fails with kInvalid if the text is neither, with kNotFound if the recording has
+// no such request.
 Result<WarmRequest> choose_warm_request(const std::string& file_name, std::string_view text, WarmDialect wanted);
 
 }  // namespace kvkeep::cli

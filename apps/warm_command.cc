@@ -22,7 +22,7 @@ std::string_view name_of(WarmDialect dialect) {
   return "chat";
 }
 
-// Of a field that a foreign server leaves out, 0.
+// Returns the field; 0 if a foreign server leaves it out.
 std::uint64_t count(const Json& reply, const char* name) {
   const auto found = reply.find(name);
   return found != reply.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;

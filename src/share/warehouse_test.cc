@@ -1,5 +1,5 @@
-// What a command that waits gets from a namespace: everything that servers published there and nothing else, through
-// every trouble that passes.
+// A command that waits gets everything that servers published in a namespace and nothing else, through every trouble
+// that passes.
 
 #include "share/warehouse.h"
 

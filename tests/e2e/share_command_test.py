@@ -179,7 +179,7 @@ class Sliceable(FilledCase):
         self.assertIn("has no state that was computed by CPU", refused.stderr)
         target = fresh_path("pulled")
         share("pull", url, "--kv-disk-dir", target, "--share-across-devices")
-        # Nobody knows what computed that, so it is not published as this machine's.
+        # The directory does not note the device that computed this, so it is not published as this machine's.
         refused = run_program("share", "push", "--share", url, "--kv-disk-dir", target)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("--device TEXT, or pass --share-across-devices", refused.stderr)

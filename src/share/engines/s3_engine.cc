@@ -108,7 +108,7 @@ std::vector<std::string_view> texts_of(std::string_view xml, std::string_view ta
   }
 }
 
-// Of a key, in a query: signatures are computed over this form.
+// Returns the form of a key in a query, over which signatures are computed.
 std::string escaped(std::string_view key) {
   std::string text;
   for (const char letter : key) text += letter == '/' ? std::string("%2F") : std::string(1, letter);
