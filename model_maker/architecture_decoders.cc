@@ -61,7 +61,9 @@ void add_mamba(PlanBuilder& plan, bool with_norms) {
   plan.matrix("ssm_in", width, 2 * inner, kInput);
   add_convolution(plan, inner);
   plan.values("ssm_conv1d.bias", {inner}, Constant{0});
-  plan.matrix("ssm_x", inner, rank + 2 * kMambaState, kInput);
+  // What a state takes in is a product of three projections, and nothing bounds it without norms: in a long text it
+  // would outgrow the numbers of Q8_0 blocks.
+  plan.matrix("ssm_x", inner, rank + 2 * kMambaState, with_norms ? kInput : kFaintInput);
   if (with_norms) {
     plan.norm("ssm_dt_norm", rank);
     plan.norm("ssm_b_norm", kMambaState);

@@ -134,6 +134,11 @@ TokenId FakeEngine::choose(std::uint64_t state, const Sampler& sampler) const {
   return token == first ? first + 1 : token - 1;
 }
 
+bool FakeEngine::has_numbers(std::size_t index) const {
+  KVKEEP_ASSERT(index < logits_.size() && logits_[index], "the last decode wanted these logits");
+  return !faults_.fires(&FakeFaults::no_numbers);
+}
+
 TokenId FakeEngine::sample(Sampler& sampler, std::size_t index) {
   KVKEEP_ASSERT(index < logits_.size() && logits_[index], "the last decode wanted these logits");
   const TokenId token = choose(*logits_[index], sampler);

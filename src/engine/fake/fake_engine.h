@@ -39,6 +39,7 @@ class FakeEngine final : public Engine {
   const Description& description() const override { return description_; }
   void use_adapters(const AdapterScales& scales) override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
+  bool has_numbers(std::size_t index) const override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override;
@@ -66,7 +67,7 @@ class FakeEngine final : public Engine {
   TokenId choose(std::uint64_t state, const Sampler& sampler) const;
 
   const FakeOptions options_;
-  FaultCountdown faults_;
+  mutable FaultCountdown faults_;
   FakeMemory memory_;
   const Description description_;
   std::uint64_t decode_calls_ = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -143,6 +144,14 @@ std::span<const float> LlamaEngine::logits(std::size_t index) const {
   const float* row = llama_get_logits_ith(context_.get(), batch_places_.at(index));
   KVKEEP_ASSERT(row != nullptr, "the batch entry wanted logits");
   return {row, description_.vocabulary_size};
+}
+
+// A hidden state in which any number is none makes each logit none.
+bool LlamaEngine::has_numbers(std::size_t index) const { return std::isfinite(logits(index).front()); }
+
+void LlamaEngine::wipe() {
+  Engine::wipe();
+  llama_memory_clear(llama_get_memory(context_.get()), /*data=*/true);
 }
 
 TokenId LlamaEngine::sample(Sampler& sampler, std::size_t index) {

@@ -185,6 +185,28 @@ std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& reques
   return batch;
 }
 
+void tell_prefilled(Request& request, std::size_t held, double ms_since_start) {
+  const std::size_t processed = std::min(held, request.stats.prompt_tokens);
+  if (request.stats.predicted_tokens > 0 || processed <= request.told_tokens) return;
+  request.told_tokens = processed;
+  request.sink->on_prefill(request.stats, processed, ms_since_start);
+}
+
+Error stopped() { return aborted("the server is shutting down"); }
+
+Error failure_of(engine::DecodeStatus status) {
+  if (status == engine::DecodeStatus::kAborted) return stopped();
+  return io_error("the model failed to process this request");
+}
+
+std::vector<Request*> without_numbers(const std::vector<Request*>& decoded, const engine::Engine& engine) {
+  std::vector<Request*> found;
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    if (!engine.has_numbers(i)) found.push_back(decoded[i]);
+  }
+  return found;
+}
+
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range) {
   const TokenSpan tokens = request.effective.tokens;
   std::vector<engine::BatchToken> batch;

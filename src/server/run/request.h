@@ -140,6 +140,14 @@ void note_decodes(Request& request, std::int64_t now_ns);
 
 // The batch that decodes the last token of each.
 std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences);
+// Tells the sink how far the prompt is. Tokens that are prefilled again, after a failure or for lack of cells, are no
+// progress.
+void tell_prefilled(Request& request, std::size_t held, double ms_since_start);
+// Why a call of the model failed, and why all that runs ends with the server.
+Error failure_of(engine::DecodeStatus status);
+Error stopped();
+// Those for which the last decode, of a token of each, computed no numbers.
+std::vector<Request*> without_numbers(const std::vector<Request*>& decoded, const engine::Engine& engine);
 // The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 

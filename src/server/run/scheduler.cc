@@ -89,7 +89,6 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
 }
 
 SchedulerStats Scheduler::stats() const { return inbox_.stats(); }
-const Places& Scheduler::places() const { return *places_; }
 
 void Scheduler::stop() {
   if (options_.embeddings != nullptr) options_.embeddings->stop();  // before run() returns: nobody would end its jobs
@@ -115,7 +114,8 @@ bool Scheduler::collect() {
 
 void Scheduler::run() {
   while (collect()) {
-    heed_distrust();
+    // The model's memory may have state that was restored from wrong state.
+    if (cache_.distrusted() && !std::exchange(heeded_distrust_, true)) sequences_.clear_idle();
     if (!waiting_->empty()) note_audit(audit_.disturb());
     const std::vector<Question> asked = inbox_.take_questions(kQuestionsPerRound);
     if (!asked.empty()) note_audit(audit_.abandon());  // its cells and its sequence are as good as free
@@ -342,12 +342,13 @@ void Scheduler::decode_together(std::vector<Request*> members) {
   std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
   const bool failed = status != engine::DecodeStatus::kOk;
-  if (failed) std::ranges::for_each(members, [&](Request* each) { after_failure(*each, status); });
-  for (std::size_t i = 0; !failed && i < members.size(); ++i) {
-    Request& request = *members[i];
-    sequences_.append(*request.seq, {&batch[i].token, 1});
-    sequences_.capture_decoded(*request.seq);
-    sampled(request, sample_next(request, engine_, i));
+  if (failed) std::ranges::for_each(members, [&](Request* each) { after_failure(*each, failure_of(status)); });
+  if (failed) return;
+  for (std::size_t i = 0; i < members.size(); ++i) sequences_.append(*members[i]->seq, {&batch[i].token, 1});
+  if (const auto lost = without_numbers(members, engine_); !lost.empty()) return after_no_numbers(lost);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    sequences_.capture_decoded(*members[i]->seq);
+    sampled(*members[i], sample_next(*members[i], engine_, i));
   }
 }
 
@@ -367,7 +368,7 @@ void Scheduler::prefill_slice() {
   const auto status = inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
   prefilling_ = false;
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
-  if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
+  if (status != engine::DecodeStatus::kOk) return after_failure(request, failure_of(status));
   const double ms = ms_since(begin_ns);
   rates_.note_prefilled(slice->tokens, ms);
   if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
@@ -384,16 +385,12 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   score_prompt(request, engine_, {Position{} + (held - count), Position{} + held});
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
+  if (complete && !engine_.has_numbers(count - 1)) return after_no_numbers({&request});
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
   std::vector<TokenId> branch_tokens;
   if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
   capture_slice(request, sequences_, schedule_->capture_stride(request));
-  // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
-  const std::size_t processed = std::min(held, request.stats.prompt_tokens);
-  if (request.stats.predicted_tokens == 0 && processed > request.told_tokens) {
-    request.told_tokens = processed;
-    request.sink->on_prefill(request.stats, processed, ms_since(request.started_ns));
-  }
+  tell_prefilled(request, held, ms_since(request.started_ns));
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (!complete && is_prefill_too_long(request, now_ns)) return finish(request, Finish::kLength);
   if (!complete) return request.stats.waits.begin(WaitCause::kTurn, now_ns);
@@ -449,16 +446,27 @@ void Scheduler::sampled(Request& request, TokenId token) {
   if (!shift_context(request, context, sequences_)) set_aside(request, true);
 }
 
-void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
-  const bool ends = inbox_.stopping() || status == engine::DecodeStatus::kAborted;
-  if (!ends) {
-    spdlog::error("decode failed for request {}; rebuilding it from captured state", request.job.id);
+void Scheduler::after_failure(Request& request, const Error& error) {
+  if (!inbox_.stopping() && error.kind != ErrorKind::kAborted) {
+    spdlog::error("request {}: {}; rebuilding it from captured state", request.job.id, error.message);
     if (++request.stats.failed_calls < 2) return set_aside(request, false);
   }
   sequences_.clear(*request.seq);
   request.seq.reset();
-  finish(request, Finish::kError,
-         ends ? aborted("the server is shutting down") : io_error("the model failed to process this request"));
+  finish(request, Finish::kError, inbox_.stopping() ? stopped() : error);
+}
+
+// Others would get such numbers from freed cells (Engine::wipe), and from what was captured of these requests.
+void Scheduler::after_no_numbers(const std::vector<Request*>& lost) {
+  for (Request* each : lost) {
+    sequences_.forget(*each->seq);
+    after_failure(*each, io_error("the model computed no numbers (NaN or infinite) for this request"));
+  }
+  for (const auto& other : active_) {
+    if (other->seq) set_aside(*other, true);
+  }
+  sequences_.clear_idle();
+  engine_.wipe();
 }
 
 // ---- cells ----
@@ -553,10 +561,10 @@ void Scheduler::erase_finished() {
 }
 
 void Scheduler::end_all() {
-  const Error stopped = aborted("the server is shutting down");
+  const Error stop = stopped();
   note_audit(audit_.abandon());
   if (options_.embeddings != nullptr) options_.embeddings->end();
-  for (const Question& question : inbox_.take_questions(SIZE_MAX)) question(&stopped);
+  for (const Question& question : inbox_.take_questions(SIZE_MAX)) question(&stop);
   // Reads in flight hold pointers into active_: wait for them.
   while (audit_.loading() ||
          std::ranges::any_of(active_, [](const auto& each) { return each->phase == Phase::kLoading; })) {
@@ -564,8 +572,8 @@ void Scheduler::end_all() {
     collect();
   }
   collect();  // takes requests that came just before the stop
-  for (auto& request : active_) finish(*request, Finish::kError, stopped);
-  for (const auto& request : waiting_->all()) finish(*request, Finish::kError, stopped);
+  for (auto& request : active_) finish(*request, Finish::kError, stop);
+  for (const auto& request : waiting_->all()) finish(*request, Finish::kError, stop);
   active_.clear();
   waiting_->clear();
   sequences_.keep_idle();
@@ -583,13 +591,6 @@ void Scheduler::note_audit(const std::optional<AuditReport>& report) {
   if (!report) return;
   inbox_.count([&](SchedulerStats& stats) { stats.audits.add(report->outcome); });
   if (options_.trace != nullptr) options_.trace->on_audit(*report);
-  heed_distrust();
-}
-
-// The model's memory may have state that was restored from wrong state.
-void Scheduler::heed_distrust() {
-  if (!cache_.distrusted() || std::exchange(heeded_distrust_, true)) return;
-  sequences_.clear_idle();
 }
 
 }  // namespace kvkeep::server

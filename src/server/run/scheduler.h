@@ -114,11 +114,11 @@ class Scheduler {
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
-  void close() { inbox_.close(); }             // any thread: no request is accepted any more
-  void wake() { inbox_.wake(); }               // any thread: options.embeddings has work
-  SchedulerStats stats() const;                // any thread
-  const Places& places() const;                // any thread
-  bool idle() const { return inbox_.idle(); }  // any thread: every job has ended
+  void close() { inbox_.close(); }                   // any thread: no request is accepted any more
+  void wake() { inbox_.wake(); }                     // any thread: options.embeddings has work
+  SchedulerStats stats() const;                      // any thread
+  const Places& places() const { return *places_; }  // any thread
+  bool idle() const { return inbox_.idle(); }        // any thread: every job has ended
 
  private:
   using Phase = policy::ScheduledRequest::Phase;
@@ -149,7 +149,8 @@ class Scheduler {
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
   void sampled(Request& request, TokenId token);
-  void after_failure(Request& request, engine::DecodeStatus status);
+  void after_failure(Request& request, const Error& error);
+  void after_no_numbers(const std::vector<Request*>& lost);
 
   // Cells.
   bool make_room(const Request& keep);
@@ -167,7 +168,6 @@ class Scheduler {
   // While no request runs.
   void audit();
   void note_audit(const std::optional<AuditReport>& report);
-  void heed_distrust();
 
   double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }
 

@@ -1,6 +1,7 @@
 // Models that need more than rows, from the first prompt to the last: whatever is restored, the text is what an
 // undisturbed engine writes, and computed state is not computed again where a point or window is kept.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "server/run/class_talk_fixture.h"
@@ -290,6 +291,43 @@ TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
   branch.user(text(30));
   ask(world, branch);
   ask(world, talk);
+}
+
+// ---- a model that computes no numbers
+
+TEST_P(Classes, ARequestWithoutNumbersIsRebuiltOnceAndOthersGoOn) {
+  for (std::uint32_t nth = 1; nth <= 12; ++nth) {
+    World world(options());
+    const Tokens first = text(300);
+    const Tokens second = text(200);
+    world.engine.set_faults({.no_numbers = nth});
+    std::future<Reply> one = world.submit(first, 8);
+    std::future<Reply> other = world.submit(second, 8);
+    world.start();
+    const Reply replies[] = {one.get(), other.get()};
+    EXPECT_EQ(replies[0].tokens, world.expected(first, 8)) << nth;
+    EXPECT_EQ(replies[1].tokens, world.expected(second, 8)) << nth;
+    EXPECT_EQ(replies[0].stats.failed_calls + replies[1].stats.failed_calls, 1U) << nth;
+  }
+}
+
+TEST_P(Classes, NothingOfARequestWithoutNumbersIsKept) {
+  World world(options());
+  const auto fails_now = [&](auto) { world.engine.set_faults({.no_numbers = 1}); };
+  world.engine.set_on_decode(fails_now);
+  world.start();
+  const Tokens prompt = text(300);
+  const Reply failed = world.ask(prompt, 8);
+  EXPECT_EQ(failed.finish, Finish::kError);
+  ASSERT_TRUE(failed.error);
+  EXPECT_THAT(failed.error->message, testing::HasSubstr("no numbers"));
+  EXPECT_EQ(failed.stats.failed_calls, 2U);
+  EXPECT_TRUE(failed.tokens.empty());
+  world.engine.set_on_decode({});
+  world.engine.set_faults({});
+  const Reply again = world.ask(prompt, 8);
+  EXPECT_EQ(again.stats.cached_tokens, 0U);
+  EXPECT_EQ(again.tokens, world.expected(prompt, 8));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Classes,

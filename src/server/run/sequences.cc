@@ -195,6 +195,15 @@ void Sequences::clear(SeqId seq) {
   at(seq).last_used_ns = last_used_ns;
 }
 
+void Sequences::forget(SeqId seq) {
+  const std::vector<TokenId> tokens = at(seq).tokens;
+  const Occupant occupant = at(seq).occupant;
+  clear(seq);
+  if (!occupant.cached) return;
+  const Result<Position> left = cache_.forget(tokens, occupant.tenant);
+  if (!left) spdlog::warn("wrong state of request {} stays stored: {}", occupant.id, left.error().message);
+}
+
 // ---- idle ones ----
 
 void Sequences::expire_idle() {

@@ -106,6 +106,8 @@ class Sequences {
   // Captures the sequence once more and frees it. Rows that the cache refused, since the disk was slow, may now fit.
   void leave(SeqId seq);
   void clear(SeqId seq);
+  // As clear(), and the cache forgets what it has of this conversation, as far as nothing else goes on from it.
+  void forget(SeqId seq);
 
   // ---- idle ones ----
 
