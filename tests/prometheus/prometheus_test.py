@@ -15,10 +15,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from support import (ServerCase, assistant, free_port, fresh_directory, fresh_path, main, reply_text, system, user,  # noqa: E402
                      wait_until, words)
+from unpack import program  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGING = os.environ["KVKEEP_PACKAGING"]
-PROMTOOL = os.environ["KVKEEP_PROMTOOL"]
+PROMTOOL = program("promtool")
 ALERTS = os.path.join(PACKAGING, "prometheus", "kvkeep-alerts.yml")
 DASHBOARD = os.path.join(PACKAGING, "grafana", "kvkeep.json")
 SCRAPES_EVERY_S = 1
@@ -43,7 +44,7 @@ scrape_configs: [{{job_name: kvkeep, static_configs: [{{targets: [{targets}]}}]}
 """)
         self._log = open(fresh_path("prometheus.log"), "wb")
         self._process = subprocess.Popen(
-            [os.environ["KVKEEP_PROMETHEUS"], f"--config.file={folder}/prometheus.yml",
+            [program("prometheus"), f"--config.file={folder}/prometheus.yml",
              f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{self.port}"],
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
 
