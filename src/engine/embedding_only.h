@@ -49,6 +49,8 @@ class EmbeddingOnlyEngine final : public Engine {
   cache::ModelMemory& memory() override { return memory_; }
   void use_adapters(const AdapterScales&) override {}
   DecodeStatus decode(std::span<const BatchToken>) override { return DecodeStatus::kFailed; }
+  bool has_finite_logits(std::size_t) const override { return false; }
+  void wipe() override {}
   TokenId sample(Sampler&, std::size_t) override { return 0; }
   std::span<const float> logits(std::size_t) const override { return {}; }
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams&) override {

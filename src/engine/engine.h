@@ -130,16 +130,12 @@ class Engine {
   virtual void use_adapters(const AdapterScales& scales) = 0;
   // Precondition: batch not empty and at most batch_tokens long.
   virtual DecodeStatus decode(std::span<const BatchToken> batch) = 0;
-  // Returns false if the model's computation ended in no numbers (NaN or infinite) at batch entry `index` of the last
-  // decode, which wanted logits.
-  virtual bool has_numbers(std::size_t /*index*/) const { return true; }
-  // Empties all sequences and overwrites their cells. Freed ones keep their numbers, and libllama masks or clears them
-  // by products, so that a NaN in one reaches whoever is computed next to it or in it.
-  virtual void wipe() {
-    for (std::uint32_t seq = 0; seq < memory().sequence_count(); ++seq) {
-      memory().clear(SeqId{static_cast<std::int32_t>(seq)});
-    }
-  }
+  // Returns false if the logits of batch entry `index` of the last decode, which wanted them, are NaN or infinite, or
+  // come from a hidden state that is.
+  virtual bool has_finite_logits(std::size_t index) const = 0;
+  // Overwrites all cells. libllama frees a cell without that, and masks or clears its contents by products, so that a
+  // NaN in it reaches the requests that are computed next to it or in it. Precondition: all sequences are empty.
+  virtual void wipe() = 0;
   // Samples from the logits of batch entry `index` of the last decode (which wanted logits), and accepts the token.
   virtual TokenId sample(Sampler& sampler, std::size_t index) = 0;
   // Returns the logit of each token of the vocabulary after batch entry `index` of the last decode (which wanted them).

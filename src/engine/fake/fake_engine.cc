@@ -134,9 +134,14 @@ TokenId FakeEngine::choose(std::uint64_t state, const Sampler& sampler) const {
   return token == first ? first + 1 : token - 1;
 }
 
-bool FakeEngine::has_numbers(std::size_t index) const {
+bool FakeEngine::has_finite_logits(std::size_t index) const {
   KVKEEP_ASSERT(index < logits_.size() && logits_[index], "the last decode wanted these logits");
-  return !faults_.fires(&FakeFaults::no_numbers);
+  return !faults_.fires(&FakeFaults::bad_logits);
+}
+
+void FakeEngine::wipe() {
+  KVKEEP_ASSERT(memory_.cells_used() == 0, "cells are wiped while no sequence holds any");
+  ++wipes_;
 }
 
 TokenId FakeEngine::sample(Sampler& sampler, std::size_t index) {

@@ -39,7 +39,8 @@ class FakeEngine final : public Engine {
   const Description& description() const override { return description_; }
   void use_adapters(const AdapterScales& scales) override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
-  bool has_numbers(std::size_t index) const override;
+  bool has_finite_logits(std::size_t index) const override;
+  void wipe() override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override;
@@ -50,6 +51,7 @@ class FakeEngine final : public Engine {
   // For tests. Call them on the engine thread, except as noted.
   // Callable from any thread.
   void set_faults(const FakeFaults& faults) { faults_.set(faults); }
+  std::uint64_t wipes() const { return wipes_; }  // any thread
   const FakeCounters& counters() const { return memory_.counters(); }
   // Called at the start of each decode, before it checks for cancel(): a test may block or cancel there.
   void set_on_decode(std::function<void(std::span<const BatchToken>)> hook) { on_decode_ = std::move(hook); }
@@ -75,6 +77,7 @@ class FakeEngine final : public Engine {
   std::function<void(std::span<const BatchToken>)> on_decode_;
   std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, for each batch entry that wanted them
   mutable std::vector<float> spread_logits_;          // the logits that were returned last
+  std::atomic<std::uint64_t> wipes_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> tokens_decoded_{0};
 };

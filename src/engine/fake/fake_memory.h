@@ -43,7 +43,7 @@ struct FakeFaults {
   std::uint32_t fail_decode = 0;      // kFailed
   std::uint32_t abort_decode = 0;     // kAborted
   std::uint32_t no_cells_decode = 0;  // kNoCells although cells are free
-  std::uint32_t no_numbers = 0;       // has_numbers(): false
+  std::uint32_t bad_logits = 0;       // has_finite_logits(): false
   std::uint32_t fail_save = 0;        // kIo
   std::uint32_t fail_restore = 0;     // kDamaged
   std::uint32_t fail_fork = 0;        // kNoSpace

@@ -146,13 +146,14 @@ std::span<const float> LlamaEngine::logits(std::size_t index) const {
   return {row, description_.vocabulary_size};
 }
 
-// A hidden state in which any number is none makes each logit none.
-bool LlamaEngine::has_numbers(std::size_t index) const { return std::isfinite(logits(index).front()); }
-
-void LlamaEngine::wipe() {
-  Engine::wipe();
-  llama_memory_clear(llama_get_memory(context_.get()), /*data=*/true);
+// A NaN in the hidden state makes each logit NaN, or 0 where activations are rounded to K-quants. No model gives all
+// tokens the same logit.
+bool LlamaEngine::has_finite_logits(std::size_t index) const {
+  const std::span<const float> all = logits(index);
+  return std::isfinite(all.front()) && std::ranges::any_of(all, [&](float each) { return each != all.front(); });
 }
+
+void LlamaEngine::wipe() { llama_memory_clear(llama_get_memory(context_.get()), /*data=*/true); }
 
 TokenId LlamaEngine::sample(Sampler& sampler, std::size_t index) {
   return static_cast<LlamaSampler&>(sampler).sample(*context_, batch_places_.at(index));

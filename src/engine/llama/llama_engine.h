@@ -36,7 +36,7 @@ class LlamaEngine final : public Engine {
   const Description& description() const override { return description_; }
   cache::ModelMemory& memory() override { return *memory_; }
   void use_adapters(const AdapterScales& scales) override;
-  bool has_numbers(std::size_t index) const override;
+  bool has_finite_logits(std::size_t index) const override;
   void wipe() override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;

@@ -118,7 +118,8 @@ class BentEngine final : public engine::Engine {
   const engine::Description& description() const override { return fake.description(); }
   void use_adapters(const engine::AdapterScales& scales) override { fake.use_adapters(scales); }
   engine::DecodeStatus decode(std::span<const engine::BatchToken> batch) override { return fake.decode(batch); }
-  bool has_numbers(std::size_t index) const override { return fake.has_numbers(index); }
+  bool has_finite_logits(std::size_t index) const override { return fake.has_finite_logits(index); }
+  void wipe() override { fake.wipe(); }
   TokenId sample(engine::Sampler& sampler, std::size_t index) override { return fake.sample(sampler, index); }
   std::span<const float> logits(std::size_t index) const override { return fake.logits(index); }
   Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& params) override {

@@ -349,8 +349,8 @@ class Story {
     lose_calm();
     calm_engine_ = false;
     engine::fake::FakeFaults faults;
-    std::uint32_t* const kinds[] = {&faults.fail_decode, &faults.no_cells_decode, &faults.fail_save,
-                                    &faults.fail_restore, &faults.fail_point};
+    std::uint32_t* const kinds[] = {&faults.fail_decode,  &faults.no_cells_decode, &faults.fail_save,
+                                    &faults.fail_restore, &faults.fail_point,      &faults.bad_logits};
     *kinds[step.a % std::size(kinds)] = 1 + step.b % 4;
     world_.engine->fake.set_faults(faults);
   }

@@ -194,15 +194,19 @@ void tell_prefilled(Request& request, std::size_t held, double ms_since_start) {
 
 Error stopped() { return aborted("the server is shutting down"); }
 
+Error bad_logits() {
+  return io_error("the model's logits for this request are NaN or infinite: its weights are damaged, or it overflows");
+}
+
 Error failure_of(engine::DecodeStatus status) {
   if (status == engine::DecodeStatus::kAborted) return stopped();
   return io_error("the model failed to process this request");
 }
 
-std::vector<Request*> without_numbers(const std::vector<Request*>& decoded, const engine::Engine& engine) {
+std::vector<Request*> with_bad_logits(const std::vector<Request*>& decoded, const engine::Engine& engine) {
   std::vector<Request*> found;
   for (std::size_t i = 0; i < decoded.size(); ++i) {
-    if (!engine.has_numbers(i)) found.push_back(decoded[i]);
+    if (!engine.has_finite_logits(i)) found.push_back(decoded[i]);
   }
   return found;
 }
@@ -211,7 +215,7 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   const TokenSpan tokens = request.effective.tokens;
   std::vector<engine::BatchToken> batch;
   for (std::size_t i = range.begin.value(); i < range.end.value(); ++i) {
-    batch.push_back({*request.seq, tokens[i], Position{} + i, request.wants_scores() || i + 1 == tokens.size()});
+    batch.push_back({*request.seq, tokens[i], Position{} + i, request.wants_scores() || i + 1 == range.end.value()});
   }
   return batch;
 }

@@ -60,6 +60,7 @@ struct Request {
   std::int64_t load_started_ns = 0;
   std::int64_t first_token_ns = 0;  // moved on by the time that it could not decode since
   std::int64_t paused_ns = 0;       // since when it cannot decode, although it has a token; 0: it can
+  bool from_beginning = false;      // its logits were not finite: known state is not to be trusted
   bool fork_refused = false;        // the model's memory refused to share a prefix with it: do not try again
   bool reported = false;            // the first on_prefill was sent
   bool start_counted = false;       // its figures say what a start of its own reused
@@ -83,7 +84,8 @@ struct Request {
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
   LookupTiers tiers() const {
-    return {.memory = !fork_refused && !wants_scores(), .cache = !restore.gave_up() && !wants_scores()};
+    const bool any = !from_beginning && !wants_scores();
+    return {.memory = any && !fork_refused, .cache = any && !restore.gave_up()};
   }
   // A lookup found so much known. A later one may leave the cache out, which does not make the prompt less known.
   void note_known(const policy::KnownPath& path);
@@ -145,10 +147,11 @@ std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& reques
 void tell_prefilled(Request& request, std::size_t held, double ms_since_start);
 // Why a call of the model failed, and why all that runs ends with the server.
 Error failure_of(engine::DecodeStatus status);
+Error bad_logits();
 Error stopped();
-// Those for which the last decode, of a token of each, computed no numbers.
-std::vector<Request*> without_numbers(const std::vector<Request*>& decoded, const engine::Engine& engine);
-// The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
+// Returns the requests whose logits after the last decode, of a token of each, are not finite.
+std::vector<Request*> with_bad_logits(const std::vector<Request*>& decoded, const engine::Engine& engine);
+// The batch that decodes `range` of the effective tokens; logits are wanted after its last token.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
 // Further replies of these requests, whose prompts are still to be computed.

@@ -119,7 +119,7 @@ void log_failed_read(const Job& job, const Error& error) {
 }
 
 void log_set_aside(const Job& job, const JobStats& stats) {
-  spdlog::debug("{} set aside after {} tokens of its reply: the context (-c) is full; it resumes later id={}", job.kind,
+  spdlog::debug("{} gives its cells back after {} tokens of its reply; it resumes later id={}", job.kind,
                 stats.predicted_tokens, job.id);
 }
 

@@ -84,9 +84,10 @@ void RequestQueue::estimate(const PromptLookup& lookup, const PlanTerms& terms, 
 bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns) {
   const std::size_t before = awaiting_;
   for (std::size_t i = 0; awaiting_ > 0 && i < facts_.size(); ++i) {
+    if (!facts_[i].awaits) continue;
     const std::optional<AwaitedPrefix>& awaits = requests_[i]->awaits;
     const bool searching = requests_[i]->search != nullptr && !requests_[i]->search->over();
-    if (!facts_[i].awaits || searching || (awaits && !is_over(*awaits))) continue;
+    if (searching || (awaits && !is_over(*awaits))) continue;
     requests_[i]->awaits.reset();
     requests_[i]->stats.waits.begin(WaitCause::kPlace, now_ns);
     facts_[i].awaits = false;

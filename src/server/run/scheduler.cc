@@ -341,11 +341,10 @@ void Scheduler::decode_together(std::vector<Request*> members) {
   const engine::DecodeStatus status = decode_with_room(batch, oldest);
   std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
-  const bool failed = status != engine::DecodeStatus::kOk;
-  if (failed) std::ranges::for_each(members, [&](Request* each) { after_failure(*each, failure_of(status)); });
-  if (failed) return;
+  const auto fail = [&](Request* each) { after_failure(*each, failure_of(status)); };
+  if (status != engine::DecodeStatus::kOk) return void(std::ranges::for_each(members, fail));
   for (std::size_t i = 0; i < members.size(); ++i) sequences_.append(*members[i]->seq, {&batch[i].token, 1});
-  if (const auto lost = without_numbers(members, engine_); !lost.empty()) return after_no_numbers(lost);
+  if (const auto lost = with_bad_logits(members, engine_); !lost.empty()) return after_bad_logits(lost);
   for (std::size_t i = 0; i < members.size(); ++i) {
     sequences_.capture_decoded(*members[i]->seq);
     sampled(*members[i], sample_next(*members[i], engine_, i));
@@ -382,10 +381,10 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   request.stats.prefilled_tokens += count;
   inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(count, ms, request.effective.tokens.size()); });
   const std::size_t held = sequences_[*request.seq].tokens.size();
+  if (!engine_.has_finite_logits(count - 1)) return after_bad_logits({&request});
   score_prompt(request, engine_, {Position{} + (held - count), Position{} + held});
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
-  if (complete && !engine_.has_numbers(count - 1)) return after_no_numbers({&request});
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
   std::vector<TokenId> branch_tokens;
   if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
@@ -447,20 +446,22 @@ void Scheduler::sampled(Request& request, TokenId token) {
 }
 
 void Scheduler::after_failure(Request& request, const Error& error) {
-  if (!inbox_.stopping() && error.kind != ErrorKind::kAborted) {
-    spdlog::error("request {}: {}; rebuilding it from captured state", request.job.id, error.message);
-    if (++request.stats.failed_calls < 2) return set_aside(request, false);
+  if (!inbox_.stopping() && error.kind != ErrorKind::kAborted && ++request.stats.failed_calls < 2) {
+    spdlog::error("request {}: {}; computing it once more", request.job.id, error.message);
+    return set_aside(request, false);
   }
   sequences_.clear(*request.seq);
   request.seq.reset();
   finish(request, Finish::kError, inbox_.stopping() ? stopped() : error);
 }
 
-// Others would get such numbers from freed cells (Engine::wipe), and from what was captured of these requests.
-void Scheduler::after_no_numbers(const std::vector<Request*>& lost) {
+// Drops all state that NaN may have reached. Of several requests of a call nobody knows which one it came from; each is
+// computed anew in calls of its own, which tells.
+void Scheduler::after_bad_logits(const std::vector<Request*>& lost) {
   for (Request* each : lost) {
-    sequences_.forget(*each->seq);
-    after_failure(*each, io_error("the model computed no numbers (NaN or infinite) for this request"));
+    sequences_.clear_and_forget(*each->seq);
+    each->from_beginning = true;
+    lost.size() > 1 ? set_aside(*each, false) : after_failure(*each, bad_logits());
   }
   for (const auto& other : active_) {
     if (other->seq) set_aside(*other, true);

@@ -150,7 +150,7 @@ class Scheduler {
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
   void sampled(Request& request, TokenId token);
   void after_failure(Request& request, const Error& error);
-  void after_no_numbers(const std::vector<Request*>& lost);
+  void after_bad_logits(const std::vector<Request*>& lost);
 
   // Cells.
   bool make_room(const Request& keep);

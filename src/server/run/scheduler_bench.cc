@@ -34,6 +34,8 @@ class TimedEngine final : public engine::Engine {
   engine::DecodeStatus decode(std::span<const engine::BatchToken> batch) override {
     return timed([&] { return fake_.decode(batch); });
   }
+  bool has_finite_logits(std::size_t index) const override { return fake_.has_finite_logits(index); }
+  void wipe() override { fake_.wipe(); }
   TokenId sample(engine::Sampler& sampler, std::size_t index) override {
     return timed([&] { return fake_.sample(sampler, index); });
   }

@@ -293,41 +293,59 @@ TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
   ask(world, talk);
 }
 
-// ---- a model that computes no numbers
+// ---- logits that are not finite
 
-TEST_P(Classes, ARequestWithoutNumbersIsRebuiltOnceAndOthersGoOn) {
-  for (std::uint32_t nth = 1; nth <= 12; ++nth) {
+TEST_P(Classes, ARequestWithBadLogitsIsComputedOnceMoreAndOthersGoOn) {
+  for (std::uint32_t nth = 1; nth <= 20; ++nth) {
     World world(options());
+    world.start();
+    const Tokens idle = text(100);
+    world.ask(idle, 4);
     const Tokens first = text(300);
     const Tokens second = text(200);
-    world.engine.set_faults({.no_numbers = nth});
+    world.engine.set_faults({.bad_logits = nth});
     std::future<Reply> one = world.submit(first, 8);
     std::future<Reply> other = world.submit(second, 8);
-    world.start();
     const Reply replies[] = {one.get(), other.get()};
     EXPECT_EQ(replies[0].tokens, world.expected(first, 8)) << nth;
     EXPECT_EQ(replies[1].tokens, world.expected(second, 8)) << nth;
-    EXPECT_EQ(replies[0].stats.failed_calls + replies[1].stats.failed_calls, 1U) << nth;
+    EXPECT_LE(replies[0].stats.failed_calls + replies[1].stats.failed_calls, 1U) << nth;
   }
 }
 
-TEST_P(Classes, NothingOfARequestWithoutNumbersIsKept) {
+TEST_P(Classes, NothingOfARequestWithBadLogitsIsKept) {
   World world(options());
-  const auto fails_now = [&](auto) { world.engine.set_faults({.no_numbers = 1}); };
+  const auto fails_now = [&](auto) { world.engine.set_faults({.bad_logits = 1}); };
   world.engine.set_on_decode(fails_now);
   world.start();
   const Tokens prompt = text(300);
   const Reply failed = world.ask(prompt, 8);
   EXPECT_EQ(failed.finish, Finish::kError);
   ASSERT_TRUE(failed.error);
-  EXPECT_THAT(failed.error->message, testing::HasSubstr("no numbers"));
+  EXPECT_THAT(failed.error->message, testing::HasSubstr("NaN or infinite"));
   EXPECT_EQ(failed.stats.failed_calls, 2U);
   EXPECT_TRUE(failed.tokens.empty());
   world.engine.set_on_decode({});
   world.engine.set_faults({});
   const Reply again = world.ask(prompt, 8);
+  EXPECT_EQ(world.engine.wipes(), 2U);
   EXPECT_EQ(again.stats.cached_tokens, 0U);
   EXPECT_EQ(again.tokens, world.expected(prompt, 8));
+}
+
+// State that was stored before, by another request, may be what is wrong.
+TEST_P(Classes, ARequestWithBadLogitsReusesNothingTheSecondTime) {
+  World world(options());
+  world.start();
+  const Tokens shared = text(200);
+  world.ask(shared + text(20), 4);
+  world.ask(shared + text(30), 4);
+  world.engine.set_faults({.bad_logits = 1});
+  const Tokens prompt = shared + text(40);
+  const Reply reply = world.ask(prompt, 8);
+  EXPECT_EQ(reply.tokens, world.expected(prompt, 8));
+  EXPECT_EQ(reply.stats.failed_calls, 1U);
+  EXPECT_GE(reply.stats.prefilled_tokens, prompt.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Classes,

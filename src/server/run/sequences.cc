@@ -195,13 +195,14 @@ void Sequences::clear(SeqId seq) {
   at(seq).last_used_ns = last_used_ns;
 }
 
-void Sequences::forget(SeqId seq) {
+void Sequences::clear_and_forget(SeqId seq) {
   const std::vector<TokenId> tokens = at(seq).tokens;
   const Occupant occupant = at(seq).occupant;
   clear(seq);
   if (!occupant.cached) return;
   const Result<Position> left = cache_.forget(tokens, occupant.tenant);
-  if (!left) spdlog::warn("wrong state of request {} stays stored: {}", occupant.id, left.error().message);
+  if (!left)
+    spdlog::warn("state of request {} stays stored, which may be wrong: {}", occupant.id, left.error().message);
 }
 
 // ---- idle ones ----

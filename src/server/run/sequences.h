@@ -107,7 +107,7 @@ class Sequences {
   void leave(SeqId seq);
   void clear(SeqId seq);
   // As clear(), and the cache forgets what it has of this conversation, as far as nothing else goes on from it.
-  void forget(SeqId seq);
+  void clear_and_forget(SeqId seq);
 
   // ---- idle ones ----
 
