@@ -94,7 +94,7 @@ fuzz: setup ## each fuzz target for FUZZ_SECONDS: inputs of libFuzzer's making f
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZ)
 
 demo: build ## a 12-turn agent conversation with a crash in the middle, with and without the cache
-	@scripts/demo
+	@build/kvkeep demo
 
 demo-share: build ## a conversation that moves between two servers, with a crash in the middle
 	@scripts/demo-share

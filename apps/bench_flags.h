@@ -1,6 +1,7 @@
 #pragma once
 
-// The command lines of `kvkeep bench` and `kvkeep replay`, and the files that both write their reports to.
+// The command lines of `kvkeep bench`, `kvkeep replay` and `kvkeep demo`, and the files that the first two write their
+// reports to.
 
 #include <cstdint>
 #include <optional>
@@ -61,6 +62,24 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
 
 std::string bench_help();
 CommandManual bench_manual();
+
+// ---- kvkeep demo (demo_flags.cc) ----
+
+struct DemoOptions {
+  std::string model;  // empty: one with random weights is made
+  bool quick = false;
+};
+
+struct ParsedDemo {
+  DemoOptions options;
+  bool wants_help = false;  // print demo_help() and exit; `options` is meaningless then
+};
+
+// `arguments` are those after "demo". Errors are one line.
+Result<ParsedDemo> parse_demo(const std::vector<std::string>& arguments, const os::Environment& environment);
+
+std::string demo_help();
+CommandManual demo_manual();
 
 // ---- kvkeep replay ----
 

@@ -24,6 +24,7 @@ constexpr char kOverview[] =
     "  warm         have a running server prefill a recorded request\n"
     "\n"
     "Trying and measuring:\n"
+    "  demo         play conversations with a kill -9 in the middle, with and without the cache\n"
     "  model make   write a random-weight model to try things with\n"
     "  bench        play workloads against kvkeep and other servers, and count tokens\n"
     "  replay       play recorded sessions against a server, and count tokens\n"
@@ -82,6 +83,12 @@ Result<Command> parse_replay_command(const Arguments& arguments, const os::Envir
 Result<Command> parse_warm_command(const Arguments& arguments, const os::Environment& environment) {
   TRY_ASSIGN(ParsedWarm parsed, parse_warm(arguments, environment));
   if (parsed.wants_help) return Command(PrintText{warm_help()});
+  return Command(std::move(parsed.options));
+}
+
+Result<Command> parse_demo_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedDemo parsed, parse_demo(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{demo_help()});
   return Command(std::move(parsed.options));
 }
 
@@ -154,10 +161,11 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "share") return parse_share_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (name == "warm") return parse_warm_command(rest, environment);
+  if (name == "demo") return parse_demo_command(rest, environment);
   if (name == "doctor") return parse_doctor_command(rest, environment);
   if (means_serve(name)) return parse_serve_command(arguments, environment);
-  return unknown_command("", name,
-                         {"serve", "cache", "share", "warm", "model", "bench", "replay", "doctor", "version", "help"});
+  return unknown_command(
+      "", name, {"serve", "cache", "share", "warm", "demo", "model", "bench", "replay", "doctor", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

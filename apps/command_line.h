@@ -24,7 +24,7 @@ struct PrintText {
 };
 
 using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
-                             CacheCommandOptions, ShareCommandOptions, WarmOptions, DoctorOptions>;
+                             CacheCommandOptions, ShareCommandOptions, WarmOptions, DemoOptions, DoctorOptions>;
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

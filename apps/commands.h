@@ -35,6 +35,11 @@ Result<std::string> read_recording(const std::string& file);
 // Returns the exit status 0. Errors: the file cannot be read, has no such request, or the server refuses.
 Result<int> run_warm(const WarmOptions& options);
 
+// `kvkeep demo`: plays two conversations with and without the cache, and prints what was prefilled.
+// Returns the exit status: 0, or 128 + the signal that interrupted it, after the server and its directory are gone.
+// Errors: a model that cannot be read, a server that does not start, a turn that was not answered.
+Result<int> run_demo(const DemoOptions& options);
+
 // `kvkeep cache`: reads the directory, hands it to the room inspect, and prints the result.
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model
 // that was named is not there.

@@ -46,7 +46,7 @@ constexpr std::string_view kEnd =
     "\\fBbench\\fR found nothing wrong, but could not judge some goal on this machine.\n"
     ".TP\n"
     ".B 128 + N\n"
-    "Signal N interrupted \\fBbench\\fR or \\fBreplay\\fR, or ended the program at once.\n"
+    "Signal N interrupted \\fBdemo\\fR, \\fBbench\\fR or \\fBreplay\\fR, or ended the program at once.\n"
     ".SH SIGNALS\n"
     ".TP\n"
     ".B SIGINT, SIGTERM\n"
@@ -121,6 +121,7 @@ std::vector<CommandManual> all_commands() {
   for (CommandManual& command : cache_manuals()) commands.push_back(std::move(command));
   commands.push_back(warm_manual());
   for (CommandManual& command : share_manuals()) commands.push_back(std::move(command));
+  commands.push_back(demo_manual());
   commands.push_back(model_make_manual());
   commands.push_back(bench_manual());
   commands.push_back(replay_manual());

@@ -81,7 +81,7 @@ class Bench {
     PlayOptions play_options;
     play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else the model is unknown
     play_options.must_be_counted = contestant.is_kvkeep;
-    play_options.on_request = show;
+    play_options.on_request = [&](const RunFigures& so_far) { show(so_far.requests.size()); };
     TRY_ASSIGN(Played played, contestant.url.empty() ? play_started(workload, contestant, play_options)
                                                      : play_running(workload, contestant, play_options));
     played.figures.variant = contestant.variant;

@@ -42,6 +42,7 @@ class Player {
     figures.title = workload.title;
     figures.server = server.name;
     figures.counted_by = server.process == nullptr ? CountedBy::kReply : CountedBy::kEngine;
+    decoded_before_ = decoded_ids();
   }
 
   // Returns the error that ended the run; step_label() then says where.
@@ -111,7 +112,9 @@ class Player {
     request.label = label_;
     TRY_ASSIGN(const std::vector<TokenId> prompt, client_.chat_ids(messages));
     const std::uint64_t decoded_before = decoded_ids();
-    Exchange exchange = client_.chat(messages, {.reply_tokens = workload_.reply_tokens, .choices = workload_.choices});
+    Exchange exchange = client_.chat(
+        messages,
+        {.reply_tokens = workload_.reply_tokens, .choices = workload_.choices, .cache_prompt = options_.cache_prompt});
     if (!exchange.answered()) return give_up(request, exchange);
     const std::uint64_t decoded = decoded_ids() - decoded_before;
     decoded_in_requests_ += decoded;
@@ -127,7 +130,8 @@ class Player {
     check_claims(request, facts, sampled.size());
     remember(prompt, sampled);
     played_.figures.requests.push_back(std::move(request));
-    options_.on_request(played_.figures.requests.size());
+    played_.replies.push_back(facts.text);
+    options_.on_request(played_.figures);
     return facts.text;
   }
 
@@ -209,9 +213,10 @@ class Player {
   // Checks facts that no single request shows: work between requests, and state from before the first.
   void check_totals() {
     RunFigures& figures = played_.figures;
-    if (figures.counted_by == CountedBy::kEngine && decoded_ids() > decoded_in_requests_) {
+    const std::uint64_t decoded = decoded_ids() - decoded_before_;
+    if (figures.counted_by == CountedBy::kEngine && decoded > decoded_in_requests_) {
       figures.problems.push_back(fmt::format("{} ids were decoded outside of requests and are not in the ratio",
-                                             decoded_ids() - decoded_in_requests_));
+                                             decoded - decoded_in_requests_));
     }
     if (figures.prefilled_tokens() < figures.ideal_tokens()) {
       figures.problems.push_back(
@@ -244,6 +249,7 @@ class Player {
   std::map<std::string, std::string> systems_;
   std::map<std::string, Conversation> conversations_;
   DecodedPrefixes prefixes_;
+  std::uint64_t decoded_before_ = 0;  // by a run on the same server
   std::uint64_t decoded_in_requests_ = 0;
   Played played_;
 };

@@ -31,12 +31,15 @@ struct PlayOptions {
   bool text_is_exact = false;
   // If true, a server whose calls of libllama are not seen is a problem; if false, the claims of its replies are used.
   bool must_be_counted = false;
-  std::function<void(std::size_t requests_done)> on_request = [](std::size_t) {};
+  bool cache_prompt = true;  // if false, requests ask kvkeep to compute everything anew
+  // Called after each request, which is the last one of the figures.
+  std::function<void(const RunFigures& so_far)> on_request = [](const RunFigures&) {};
 };
 
 struct Played {
   RunFigures figures;                  // without variant and bound
   std::uint64_t decoded_prefixes = 0;  // number of different prefixes decoded: rows that a cache has to keep
+  std::vector<std::string> replies;    // their text, per request
   std::vector<double> own_costs;       // per request: CPU time of this thread during the request / the request's time
 };
 

@@ -104,6 +104,7 @@ Exchange ServerClient::send(const RecordedRequest& request, const Json& body) {
 Exchange ServerClient::chat(const Json& messages, const ChatOptions& options) {
   Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", options.reply_tokens}};
   if (options.choices > 1) body["n"] = options.choices;
+  if (!options.cache_prompt) body["cache_prompt"] = false;
   if (options.whole_length) body["ignore_eos"] = true;
   if (options.on_progress) body["return_progress"] = true;
   return exchange(Dialect::kOpenAiChat,

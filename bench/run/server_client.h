@@ -64,6 +64,7 @@ struct PromptProgress {
 struct ChatOptions {
   std::uint32_t reply_tokens = 1;
   std::uint32_t choices = 1;
+  bool cache_prompt = true;   // if false, the request says so
   bool whole_length = false;  // the reply goes on to that length, whatever the model says
   // Called when the first piece came, and with each later one; returns false to leave (the exchange is then broken).
   std::function<bool(const Piece& piece)> on_piece = {};

@@ -1,4 +1,4 @@
-"""The output of the demo: one line per turn with a bar that moves on a terminal, and the table at the end.
+"""The output of the demo: one line per turn, with a bar that moves on a terminal.
 
 Output other than a terminal gets each line once, when it is final, and no colours; nor does a terminal with NO_COLOR.
 """
@@ -89,37 +89,3 @@ class View:
 
 def seconds(value):
     return f"{value:.2f} s" if value >= 0.995 else f"{value * 1000:.0f} ms"
-
-
-def comparison(cached_run, plain_run, ideal_tokens, first_after_kill):
-    """The final table as lines: both runs side by side, then their sums and ratios. `first_after_kill`: a label."""
-    lines = [f"{'':>14}   {'with the cache':<39}   without it",
-             _row("turn", "prompt", "cached", "prefilled", "source", "TTFT", "prefilled", "TTFT")]
-    for one, other in zip(cached_run, plain_run):
-        if one.label == first_after_kill:
-            lines.append(f"{'':>6} -- kill -9, new server --")
-        lines.append(_row(one.label, one.prompt, one.cached, one.prefilled, one.source, seconds(one.ttft_s),
-                          other.prefilled, seconds(other.ttft_s)))
-    prompt, cached, prefilled, ttft_s = _sums(cached_run)
-    _, _, plain_prefilled, plain_ttft_s = _sums(plain_run)
-    lines.append(_row("all", prompt, cached, prefilled, "", seconds(ttft_s), plain_prefilled, seconds(plain_ttft_s)))
-    same = sum(one.reply == other.reply for one, other in zip(cached_run, plain_run))
-    return lines + [
-        "",
-        f"  ideal: tokens never computed before   {ideal_tokens:>7,}",
-        f"  prefilled / ideal, with the cache     {prefilled / ideal_tokens:>7.2f}",
-        f"  prefilled / ideal, without it         {plain_prefilled / ideal_tokens:>7.2f}",
-        f"  TTFT without the cache / with it      {plain_ttft_s / ttft_s:>7.2f}   (sums over all turns)",
-        f"  replies that are equal in both runs   {same:>7} of {len(cached_run)}",
-    ]
-
-
-def _row(label, prompt, cached, prefilled, source, ttft, plain_prefilled, plain_ttft):
-    prompt, cached, prefilled, plain_prefilled = (f"{cell:,}" if isinstance(cell, int) else cell
-                                                  for cell in (prompt, cached, prefilled, plain_prefilled))
-    return (f"{label:>6} {prompt:>7}   {cached:>7} {prefilled:>10} {source:<12} {ttft:>8}   "
-            f"{plain_prefilled:>9} {plain_ttft:>8}")
-
-
-def _sums(run):
-    return [sum(getattr(turn, name) for turn in run) for name in ("prompt", "cached", "prefilled", "ttft_s")]

@@ -1,6 +1,6 @@
-"""Runs scripts/demo --quick as `make demo` does, without a terminal, and checks what it prints.
+"""Runs kvkeep demo --quick without a terminal, and checks what it prints.
 
-    demo_test.py SCRIPT PROGRAM
+    demo_test.py PROGRAM
 """
 
 import os
@@ -12,11 +12,11 @@ import tempfile
 import time
 import unittest
 
-SCRIPT, PROGRAM = sys.argv[1:3]
+PROGRAM = sys.argv[1]
 
 
 def demo_command(*flags):
-    return [sys.executable, "-B", SCRIPT, "--quick", "--program", PROGRAM, *flags]
+    return [PROGRAM, "demo", "--quick", *flags]
 
 
 def number_after(label, text):
@@ -47,11 +47,12 @@ class DemoTest(unittest.TestCase):
         self.assertRegex(text, r"replies that are equal in both runs\s+8 of 8")
 
         with_cache = text.split("With the cache")[1].split("The same without")[0]
-        sources = {line.split()[0]: line.split()[-3] for line in with_cache.splitlines() if re.search(r" (ms|s)$", line)}
-        self.assertEqual(list(sources), ["1", "B1", "2", "3", "4", "5", "B2", "6"], text)
-        self.assertEqual(sources["1"], "-", text)
-        self.assertEqual(sources["4"], "disk", text)  # the first turn after the kill
-        self.assertIn("disk", sources["B2"], text)    # the other conversation's own part
+        rows = [line.split() for line in with_cache.splitlines() if re.search(r" (ms|s)$", line)]
+        sources = {" ".join(row[:2]): row[-3] for row in rows}
+        self.assertEqual(list(sources), ["A 1", "B 1", "A 2", "A 3", "A 4", "A 5", "B 2", "A 6"], text)
+        self.assertEqual(sources["A 1"], "-", text)
+        self.assertEqual(sources["A 4"], "disk", text)  # the first turn after the kill
+        self.assertEqual(sources["B 2"], "disk", text)  # the other conversation's own part
         self.assertIn("kvkeep serve -m /path/to/model.gguf", text)
 
     def test_interrupt_leaves_nothing(self):
@@ -63,7 +64,7 @@ class DemoTest(unittest.TestCase):
         demo.send_signal(signal.SIGINT)
         rest, _ = demo.communicate(timeout=20)
         self.assertEqual(demo.returncode, 130, rest)
-        self.assertTrue(rest.endswith("demo: interrupted\n"), rest)
+        self.assertTrue(rest.endswith("kvkeep: interrupted\n"), rest)
         # Its session was its own: whatever is left in it would be a server that nobody ends.
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline and processes_of_session(demo.pid):
@@ -71,10 +72,10 @@ class DemoTest(unittest.TestCase):
         self.assertEqual(processes_of_session(demo.pid), [])
 
     def test_failures_are_explained(self):
-        done = subprocess.run([sys.executable, "-B", SCRIPT, "--program", "/nonexistent/kvkeep"], text=True, timeout=20,
-                              env=self.environment, stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run(demo_command("-m", "/nonexistent/model.gguf"), text=True, timeout=20, env=self.environment,
+                              stdin=subprocess.DEVNULL, capture_output=True)
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"^demo: there is no program /nonexistent/kvkeep: run 'make build'")
+        self.assertRegex(done.stderr, r"^kvkeep: .*/nonexistent/model.gguf")
 
 
 def processes_of_session(session):
