@@ -187,6 +187,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.explain_text = options.log.explain_text;
   service.piece_sizes = std::make_unique<chat::PieceSizes>(*service.vocabulary);
   service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;
+  service.memory_class = to_string(model.memory_class);
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
                   model.vocabulary_size,

@@ -37,9 +37,26 @@ class CacheApi(FlagCase):
                          (replies[1]["cache_n"], replies[1]["prompt_n"], 4, "length"))
         self.assertEqual(last["cache_miss_reason"], replies[1]["cache_miss_reason"])
         self.assertEqual([tier["name"] for tier in shown["tiers"]], ["ram", "disk"])
+        self.assertEqual(shown["memory_class"], "sliceable")
+        self.assertEqual((shown["cells"]["total"], shown["cells"]["shared"]), (shown["context_tokens"], 0))
+        self.assertGreater(shown["cells"]["used"], 200)
         self.assertEqual(shown["tiers"][0]["budget_bytes"], 64 << 20)
         self.assertTrue(shown["tiers"][1]["keeper"])
         self.assertGreater(shown["tokens"], 200)
+
+    def test_tenants_are_counted_apart_and_not_named(self):
+        server = self.server()
+        for salt in ("", "secret-salt", "secret-salt"):
+            self.ask(server, words(120, 5), **({"cache_salt": salt} if salt else {}))
+        shown = wait_until(lambda: (now := server.get("/cache?cache_salt=secret-salt")) and len(now["tenants"]) == 2
+                           and now["requests"]["running"] == 0 and now, "all have ended")
+        salted, plain = shown["tenants"]
+        self.assertEqual([(one["number"], one["own"], one["salted"], one["requests"]) for one in (salted, plain)],
+                         [(2, True, True, 2), (1, False, False, 1)])
+        self.assertGreater(salted["cached_tokens"], 100)
+        self.assertEqual(plain["cached_tokens"], 0)
+        self.assertTrue(server.get("/cache")["tenants"][1]["own"])
+        self.assertNotIn("secret", json.dumps(shown))
 
     def test_a_restart_does_not_forget_the_prefill_that_was_spared(self):
         server = self.server("--kv-disk-dir", fresh_directory())

@@ -410,6 +410,11 @@ class Explain(FlagCase):
                 self.assertEqual(one["cache_break"]["kind"], "volatile-text")
                 self.assertEqual("text" in one["cache_break"], shown)
                 self.assertIn("text", reply["timings"]["cache_break"], "the reply to the request itself has it")
+                [worst] = server.get("/cache/offenders")["offenders"]
+                self.assertEqual((worst["kind"], worst["what"], worst["place"], worst["times"], worst["requests"]),
+                                 ("volatile-text", "date", "system", 1, 2))
+                self.assertEqual(worst["lost_tokens"], one["cache_break"]["lost_tokens"])
+                self.assertEqual(worst["line"] is not None, shown)
 
     def test_the_last_requests(self):
         server = self.server()

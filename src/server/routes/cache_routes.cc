@@ -128,6 +128,23 @@ Json of_ended(const std::vector<EndedPlace>& ended, const Tenant& tenant) {
   return last;
 }
 
+// Without keys everyone sees the sums of all tenants; they tell of others what /slots tells. None is named.
+Json of_tenants(const TenantSums& sums, const Tenant& asking) {
+  Json list = Json::array();
+  for (const TenantFigures& one : sums.all()) {
+    list.push_back({{"number", one.number},
+                    {"own", one.tenant == asking},
+                    {"salted", one.tenant != kNoTenant},
+                    {"requests", one.requests},
+                    {"prompt_tokens", one.prompt_tokens},
+                    {"cached_tokens", one.cached_tokens},
+                    {"prefilled_tokens", one.prefilled_tokens},
+                    {"predicted_tokens", one.predicted_tokens},
+                    {"last", seconds_of(one.last_ns)}});
+  }
+  return list;
+}
+
 Json of_work(const Work& work) { return {{"tokens", work.reused_tokens}, {"seconds", work.saved_s()}}; }
 
 // Since this server started, and since the directory exists.
@@ -158,6 +175,8 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
               {"now", seconds_of(now_ns)},
               {"started", service.card.created_s},
               {"context_tokens", service.context_tokens},
+              {"memory_class", service.memory_class},
+              {"cells", {{"total", stats.cells.total}, {"used", stats.cells.used}, {"shared", stats.cells.shared}}},
               {"segments", cache.segments},
               {"tokens", cache.tokens},
               {"points", cache.points},
@@ -167,6 +186,7 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
               {"requests", {{"accepted", stats.requests}, {"running", stats.running}, {"waiting", stats.waiting}}},
               {"running", of_running(service.scheduler->places().all())},
               {"ended", of_ended(service.scheduler->places().ended(), tenant)},
+              {"tenants", of_tenants(service.scheduler->places().tenants(), tenant)},
               {"hottest", std::move(hottest)}});
 }
 

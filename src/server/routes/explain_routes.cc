@@ -1,4 +1,5 @@
-// GET /cache/explain and /cache/explain/ID: why the last requests reused no more. docs/explain.md describes them.
+// GET /cache/explain, /cache/explain/ID and /cache/offenders: why requests reused no more. docs/explain.md describes
+// them.
 //
 // Texts are shown to the client that sent them only. Where the server asks for keys, a client sees the requests of its
 // own key; without keys everyone sees all requests, and their texts only with --explain-text. Requests with a
@@ -66,6 +67,12 @@ void explain_one(const Service& service, const HttpRequest& http, ResponseWriter
   writer.send(200, api::kJsonContentType, api::to_line(explained_json(*found, texts_for(service))));
 }
 
+// Sums over all clients. Where there are keys a line may be another key's.
+void show_offenders(const Service& service, const HttpRequest& /*http*/, ResponseWriter& writer) {
+  const bool with_lines = service.explain_text && !service.has_keys;
+  writer.send(200, api::kJsonContentType, api::to_line(offenders_json(service.explanations->offenders(), with_lines)));
+}
+
 using Explain = void (*)(const Service&, const HttpRequest&, ResponseWriter&);
 
 void add(HttpServer& server, const Service& service, const char* path, Explain explain) {
@@ -83,6 +90,7 @@ void add(HttpServer& server, const Service& service, const char* path, Explain e
 void add_explain_routes(HttpServer& server, const Service& service) {
   add(server, service, "/cache/explain", explain_last);
   add(server, service, "/cache/explain/*", explain_one);
+  add(server, service, "/cache/offenders", show_offenders);
 }
 
 }  // namespace kvkeep::server

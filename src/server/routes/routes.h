@@ -113,6 +113,7 @@ struct Service {
   std::string system_fingerprint;
   std::string model_path;
   std::size_t parallel = 0;  // requests decoded at the same time
+  std::string memory_class;  // of the model, as the log names it
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;
   // With --trace requests carry their sender, with --trace-prompts also their body; lookups then show others' texts.

@@ -64,6 +64,12 @@ void Places::note_end(const Request& request, Finish how, std::int64_t now_ns) {
   MutexLock lock(mutex_);
   ended_.push_front({request.job.id, request.job.kind, request.job.tenant, how, now_ns, request.stats});
   if (ended_.size() > kMostEnded) ended_.pop_back();
+  tenants_.note_end(request.job.tenant, request.stats, now_ns);
+}
+
+TenantSums Places::tenants() const {
+  MutexLock lock(mutex_);
+  return tenants_;
 }
 
 std::vector<EndedPlace> Places::ended() const {

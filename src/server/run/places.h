@@ -22,6 +22,7 @@
 #include "base/types.h"
 #include "engine/sampling.h"
 #include "server/run/job.h"
+#include "server/run/request_figures.h"
 
 namespace kvkeep::server {
 
@@ -69,6 +70,8 @@ class Places {
   // Engine thread: the request has ended. The last kMostEnded of them are remembered; prefills ahead are none.
   void note_end(const Request& request, Finish how, std::int64_t now_ns);
   std::vector<EndedPlace> ended() const;  // the last one first
+  // Sums over the requests of each tenant that ended, prefills ahead left out.
+  TenantSums tenants() const;
   // Engine thread: the request leaves this conversation. A prefill ahead leaves one only where it goes on from there.
   void leave(const Request& request, Conversation conversation);
   // Engine thread. Returns null if there is none. kBusy while a request runs there.
@@ -83,6 +86,7 @@ class Places {
   mutable Mutex mutex_;
   std::vector<Place> places_ GUARDED_BY(mutex_);
   std::deque<EndedPlace> ended_ GUARDED_BY(mutex_);
+  TenantSums tenants_ GUARDED_BY(mutex_);
   std::uint64_t tasks_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -44,4 +44,19 @@ void RequestFigures::note_end(Finish how, const JobStats& stats) {
   restored.add(stats.restored.bytes, stats.restored.ms);
 }
 
+void TenantSums::note_end(const Tenant& tenant, const JobStats& stats, std::int64_t now_ns) {
+  auto found = std::ranges::find(tenants_, tenant, &TenantFigures::tenant);
+  if (found == tenants_.end()) {
+    if (tenants_.size() == kMostTenants) tenants_.pop_back();
+    found = tenants_.insert(tenants_.end(), {.tenant = tenant, .number = ++numbers_});
+  }
+  found->requests += 1;
+  found->prompt_tokens += stats.prompt_tokens;
+  found->cached_tokens += stats.cached_tokens;
+  found->prefilled_tokens += stats.prefilled_tokens;
+  found->predicted_tokens += stats.predicted_tokens;
+  found->last_ns = now_ns;
+  std::rotate(tenants_.begin(), found, found + 1);
+}
+
 }  // namespace kvkeep::server

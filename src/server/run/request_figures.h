@@ -6,8 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/figures.h"
+#include "base/hash.h"
 #include "server/run/job.h"
 
 namespace kvkeep::server {
@@ -51,6 +53,36 @@ struct RequestFigures {
   // The last token of `stats`, `gap_ms` after the one before it.
   void note_token(const JobStats& stats, double gap_ms);
   void note_end(Finish how, const JobStats& stats);
+};
+
+// The same for each tenant, for people who look at a running server (GET /cache). A tenant is shown by the number in
+// which it first came: its salt, or anything by which a salt could be guessed, is not shown.
+struct TenantFigures {
+  Tenant tenant = kNoTenant;
+  std::uint64_t number = 0;    // in the order in which tenants came, from 1 on; kNoTenant is counted like others
+  std::uint64_t requests = 0;  // that ended
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t predicted_tokens = 0;
+  std::int64_t last_ns = 0;  // when the last one ended, by the wall clock
+};
+
+// Bounded: of too many tenants the one leaves whose last request ended first. Not thread safe.
+class TenantSums {
+ public:
+  static constexpr std::size_t kMostTenants = 64;
+
+  // A request with these statistics ended.
+  void note_end(const Tenant& tenant, const JobStats& stats, std::int64_t now_ns);
+  // The one whose request ended last comes first.
+  const std::vector<TenantFigures>& all() const { return tenants_; }
+  // Tenants that left.
+  std::uint64_t forgotten() const { return numbers_ - tenants_.size(); }
+
+ private:
+  std::vector<TenantFigures> tenants_;
+  std::uint64_t numbers_ = 0;
 };
 
 }  // namespace kvkeep::server

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace kvkeep::server {
 namespace {
 
@@ -71,6 +74,44 @@ TEST(RequestFigures, AnEndCountsWhatWasMovedAndWhatFailed) {
   EXPECT_EQ(figures.failed_reads, 1U);
   EXPECT_EQ(figures.refused_restores, 2U);
   EXPECT_EQ(figures.failed_calls, 3U);
+}
+
+Tenant tenant_number(int number) { return tenant_of({}, "salt " + std::to_string(number)); }
+
+TEST(TenantSums, AddsUpTheRequestsOfEachTenant) {
+  TenantSums sums;
+  EXPECT_TRUE(sums.all().empty());
+  const JobStats stats{.prompt_tokens = 10, .cached_tokens = 7, .prefilled_tokens = 3, .predicted_tokens = 2};
+  sums.note_end(kNoTenant, stats, 5);
+  sums.note_end(tenant_number(1), stats, 6);
+  sums.note_end(kNoTenant, stats, 7);
+  ASSERT_EQ(sums.all().size(), 2U);
+  const TenantFigures& last = sums.all()[0];
+  EXPECT_EQ(last.tenant, kNoTenant) << "its request ended last";
+  EXPECT_EQ(last.number, 1U);
+  EXPECT_EQ(last.requests, 2U);
+  EXPECT_EQ(last.prompt_tokens, 20U);
+  EXPECT_EQ(last.cached_tokens, 14U);
+  EXPECT_EQ(last.prefilled_tokens, 6U);
+  EXPECT_EQ(last.predicted_tokens, 4U);
+  EXPECT_EQ(last.last_ns, 7);
+  EXPECT_EQ(sums.all()[1].number, 2U);
+  EXPECT_EQ(sums.all()[1].requests, 1U);
+}
+
+TEST(TenantSums, ForgetsTheTenantThatWasAwayForLongest) {
+  TenantSums sums;
+  for (int i = 0; i < static_cast<int>(TenantSums::kMostTenants); ++i) sums.note_end(tenant_number(i), {}, i);
+  sums.note_end(tenant_number(0), {}, 1'000);
+  EXPECT_EQ(sums.forgotten(), 0U);
+  sums.note_end(kNoTenant, {}, 1'001);
+  EXPECT_EQ(sums.all().size(), TenantSums::kMostTenants);
+  EXPECT_EQ(sums.forgotten(), 1U);
+  EXPECT_EQ(std::ranges::count(sums.all(), tenant_number(0), &TenantFigures::tenant), 1);
+  EXPECT_EQ(std::ranges::count(sums.all(), tenant_number(1), &TenantFigures::tenant), 0);
+  sums.note_end(tenant_number(1), {}, 1'002);
+  EXPECT_EQ(sums.all()[0].requests, 1U) << "counted anew";
+  EXPECT_EQ(sums.all()[0].number, TenantSums::kMostTenants + 2);
 }
 
 }  // namespace

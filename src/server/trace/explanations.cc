@@ -189,6 +189,25 @@ Json break_json(const FoundBreak& shown, const JobStats& stats, BreakTexts texts
   return json;
 }
 
+Json offenders_json(const explain::Offenders& offenders, bool with_lines) {
+  constexpr std::size_t kMostShown = 20;
+  Json list = Json::array();
+  for (const explain::Offender& one : offenders.worst()) {
+    if (list.size() == kMostShown) break;
+    list.push_back({{"client", one.client},
+                    {"place", one.place},
+                    {"kind", one.kind},
+                    {"what", one.what},
+                    {"line", with_lines ? Json(one.line) : Json(nullptr)},
+                    {"times", one.times},
+                    {"requests", offenders.requests_of(one.client)},
+                    {"lost_tokens", one.lost_tokens},
+                    {"lost_ms", rounded_to_us(one.lost_ms)},
+                    {"advice", explain::offence_advice(one)}});
+  }
+  return {{"offenders", std::move(list)}};
+}
+
 Json explained_json(const ExplainedRequest& request, BreakTexts texts) {
   const JobStats& stats = request.stats;
   return {{"id", request.id},

@@ -72,6 +72,8 @@ enum class BreakTexts {
 
 // Returns null if the whole prompt was reused.
 api::Json break_json(const FoundBreak& found, const JobStats& stats, BreakTexts texts);
+// The reply of /cache/offenders: the worst, with the lines that differ if `with_lines`.
+api::Json offenders_json(const explain::Offenders& offenders, bool with_lines);
 // An entry of /cache/explain.
 api::Json explained_json(const ExplainedRequest& request, BreakTexts texts);
 // "queue;dur=0.1, restore;dur=12.4, prefill;dur=340.2, cache;desc=\"1830 of 1898 tokens, volatile-text\"". Times that

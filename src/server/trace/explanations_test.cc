@@ -132,6 +132,35 @@ TEST(Explanations, ADamagedFileIsBegunAnew) {
 
 // ---- as JSON ----
 
+TEST(OffendersJson, ShowsLinesOnlyIfAsked) {
+  OnDisk disk;
+  Explanations kept({}, disk.files, disk.executor);
+  for (int i = 0; i < 3; ++i) kept.on_explained(explained("a"));
+  const auto entry = [&](bool with_lines) { return offenders_json(kept.offenders(), with_lines)["offenders"].at(0); };
+  EXPECT_EQ(entry(true)["line"], "Today is");
+  EXPECT_EQ(entry(false)["line"], nullptr);
+  EXPECT_EQ(entry(false)["times"], 3);
+  EXPECT_EQ(entry(false)["requests"], 3);
+  EXPECT_EQ(entry(false)["lost_tokens"], 3 * 640);
+  EXPECT_EQ(entry(false)["place"], "system");
+  EXPECT_FALSE(entry(false)["advice"].get<std::string>().empty());
+}
+
+TEST(OffendersJson, ShowsTheWorst) {
+  explain::Offenders offenders;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    offenders.merge({.client = "agent",
+                     .place = std::to_string(i),
+                     .kind = "volatile-text",
+                     .what = "date",
+                     .line = "",
+                     .lost_tokens = 100 + i});
+  }
+  const api::Json list = offenders_json(offenders, false)["offenders"];
+  ASSERT_EQ(list.size(), 20U);
+  EXPECT_EQ(list[0]["lost_tokens"], 149);
+}
+
 TEST(BreakJson, TextsAreShownToThoseWhoMaySeeThem) {
   const ExplainedRequest request = explained("a");
   const auto shown = [&](BreakTexts texts) { return break_json(*request.found, request.stats, texts); };
