@@ -19,6 +19,7 @@ constexpr char kOverview[] =
     "\n"
     "Serving:\n"
     "  serve        serve a model over HTTP\n"
+    "  top          show in the terminal what a running server does and keeps\n"
     "  cache        list, check, change and copy what a cache directory holds\n"
     "  share        carry stored state between a cache directory and a shared tier\n"
     "  warm         have a running server prefill a recorded request\n"
@@ -104,6 +105,12 @@ Result<Command> parse_doctor_command(const Arguments& arguments, const os::Envir
   return Command(std::move(parsed.options));
 }
 
+Result<Command> parse_top_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedTop parsed, parse_top(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{top_help()});
+  return Command(std::move(parsed.options));
+}
+
 Result<Command> parse_share_command(const Arguments& arguments, const os::Environment& environment) {
   TRY_ASSIGN(ParsedShare parsed, parse_share(arguments, environment));
   if (!parsed.help.empty()) return Command(PrintText{std::move(parsed.help)});
@@ -158,6 +165,7 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "model") return parse_model_command(rest, environment);
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
+  if (name == "top") return parse_top_command(rest, environment);
   if (name == "share") return parse_share_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (name == "warm") return parse_warm_command(rest, environment);
@@ -165,7 +173,8 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "doctor") return parse_doctor_command(rest, environment);
   if (means_serve(name)) return parse_serve_command(arguments, environment);
   return unknown_command(
-      "", name, {"serve", "cache", "share", "warm", "demo", "model", "bench", "replay", "doctor", "version", "help"});
+      "", name,
+      {"serve", "top", "cache", "share", "warm", "demo", "model", "bench", "replay", "doctor", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

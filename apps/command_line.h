@@ -14,6 +14,7 @@
 #include "model_command.h"
 #include "serve_options.h"
 #include "share_command_flags.h"
+#include "top_flags.h"
 #include "warm.h"
 
 namespace kvkeep::cli {
@@ -23,8 +24,9 @@ struct PrintText {
   std::string text;
 };
 
-using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
-                             CacheCommandOptions, ShareCommandOptions, WarmOptions, DemoOptions, DoctorOptions>;
+using Command =
+    std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
+                 CacheCommandOptions, ShareCommandOptions, WarmOptions, DemoOptions, DoctorOptions, TopCommandOptions>;
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

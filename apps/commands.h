@@ -10,6 +10,7 @@
 #include "doctor.h"
 #include "serve_options.h"
 #include "share_command_flags.h"
+#include "top_flags.h"
 #include "warm.h"
 
 namespace kvkeep::cli {
@@ -39,6 +40,10 @@ Result<int> run_warm(const WarmOptions& options);
 // Returns the exit status: 0, or 128 + the signal that interrupted it, after the server and its directory are gone.
 // Errors: a model that cannot be read, a server that does not start, a turn that was not answered.
 Result<int> run_demo(const DemoOptions& options);
+
+// `kvkeep top`: shows a running server until a key quits, or once. Errors: the file of keys, no such terminal; with
+// --once also a server that does not answer, which otherwise is shown and waited for.
+Status run_top(const TopCommandOptions& options);
 
 // `kvkeep cache`: reads the directory, hands it to the room inspect, and prints the result.
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model

@@ -41,6 +41,7 @@ struct Run {
   Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
   Result<int> operator()(const cli::WarmOptions& options) const { return cli::run_warm(options); }
   Result<int> operator()(const cli::DemoOptions& options) const { return cli::run_demo(options); }
+  Result<int> operator()(const cli::TopCommandOptions& options) const { return success_after(cli::run_top(options)); }
   Result<int> operator()(const cli::DoctorOptions& options) const { return cli::run_doctor(options); }
 };
 

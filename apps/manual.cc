@@ -119,6 +119,7 @@ std::string section_for(const CommandManual& command) {
 std::vector<CommandManual> all_commands() {
   std::vector<CommandManual> commands = {serve_manual()};
   for (CommandManual& command : cache_manuals()) commands.push_back(std::move(command));
+  commands.push_back(top_manual());
   commands.push_back(warm_manual());
   for (CommandManual& command : share_manuals()) commands.push_back(std::move(command));
   commands.push_back(demo_manual());

@@ -39,7 +39,7 @@ TEST(Manual, KnowsAllCommands) {
   for (const CommandManual& command : all_commands()) names.push_back(command.name);
   EXPECT_EQ(names.front(), "serve");
   for (const char* name :
-       {"cache stat", "cache ls", "cache import", "model make", "bench", "replay", "warm", "demo", "doctor"}) {
+       {"cache stat", "cache ls", "cache import", "model make", "bench", "replay", "warm", "demo", "doctor", "top"}) {
     EXPECT_NE(std::ranges::find(names, name), names.end()) << name;
   }
 }

@@ -50,16 +50,6 @@ void warn_of_open_keys(const char* flag, const std::string& path) {
                path);
 }
 
-Result<std::vector<std::string>> read_keys(const std::string& path) {
-  if (path.empty()) return std::vector<std::string>{};
-  TRY_ASSIGN(const std::string text, read_named("--api-key-file", path));
-  std::vector<std::string> keys = server::parse_key_lines(text);
-  // An empty key file must not let everybody in.
-  if (keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", path));
-  warn_of_open_keys("--api-key-file", path);
-  return keys;
-}
-
 Result<std::string> read_secret(const char* flag, const std::string& path) {
   if (path.empty()) return path;
   TRY_ASSIGN(std::string secret, read_named(flag, path));
@@ -70,6 +60,15 @@ Result<std::string> read_secret(const char* flag, const std::string& path) {
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> read_api_keys(const std::string& path) {
+  TRY_ASSIGN(const std::string text, read_named("--api-key-file", path));
+  std::vector<std::string> keys = server::parse_key_lines(text);
+  // An empty key file must not let everybody in.
+  if (keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", path));
+  warn_of_open_keys("--api-key-file", path);
+  return keys;
+}
 
 Result<std::string> read_share_key(const std::string& path) {
   TRY_ASSIGN(std::string key, read_secret("--share-key-file", path));
@@ -148,7 +147,9 @@ Status check_keys(const ServeOptions& options, const NamedFiles& files) {
 Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
-  TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
+  if (!options.api_key_file.empty()) {
+    TRY_ASSIGN(files.api_keys, read_api_keys(options.api_key_file));
+  }
   TRY_ASSIGN(files.cache_salt, read_secret("--cache-salt-file", options.salt_file));
   TRY_ASSIGN(files.share_key, read_share_key(options.shared.key_file));
   TRY(check_keys(options, files));

@@ -54,6 +54,9 @@ struct NamedFiles {
 // Refuses a file that is certainly no model; the message names --model.
 Status check_model(const std::string& path);
 
+// Returns the keys of --api-key-file, at least one; kInvalid if there is none. Warns if others may read them.
+Result<std::vector<std::string>> read_api_keys(const std::string& path);
+
 // Returns the contents of --share-key-file, without the last line's end; empty if `path` is. Warns if others may read
 // it.
 Result<std::string> read_share_key(const std::string& path);

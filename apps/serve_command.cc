@@ -38,6 +38,7 @@
 #include "server/run/break_finder.h"
 #include "server/run/embeddings.h"
 #include "server/trace/trace_file.h"
+#include "server/web/page.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -413,9 +414,13 @@ void connect(server::Service& service, server::Scheduler& scheduler, cache::Cach
   if (service.embeddings != nullptr) service.embeddings->wake_by([&scheduler] { scheduler.wake(); });
 }
 
-void add_all_routes(server::HttpServer& http, server::Service& service, const std::vector<WebFile>& files) {
-  service.has_page = std::ranges::any_of(files, [](const WebFile& file) { return file.path == "/"; });
+// A page of --path stands at "/" instead of the program's own.
+void add_all_routes(server::HttpServer& http, server::Service& service, bool serves_page,
+                    const std::vector<WebFile>& files) {
+  const bool has_other = std::ranges::any_of(files, [](const WebFile& file) { return file.path == "/"; });
+  service.has_page = serves_page;
   server::add_routes(http, service);
+  if (serves_page && !has_other) server::add_page_routes(http);
   serve_web_files(http, files);
 }
 
@@ -567,7 +572,7 @@ Status run_serve(const ServeOptions& options) {
   connect(service, scheduler, cache, notes ? &*notes : nullptr);
   service.slot_files = slot_files(options, *writer);
   const SavingsKeeper savings_keeper(*service.savings, scheduler);
-  add_all_routes(*http, service, web_files);
+  add_all_routes(*http, service, options.serves_page, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, [&] {
     wait_until_stopped(signals, tracing, "serving " + service.model_name);

@@ -198,9 +198,11 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .default_text = "none",
        .effect = "Serve the files below DIR to browsers, index.html as /; they are read when the server starts.",
        .assign = text_into(options.web_directory)},
-      {.spelling = "--no-webui, --no-ui",
-       .effect = "Serve no page: --path has no effect.",
-       .assign = switch_into(options.serves_page, false)},
+      {.spelling = "--webui, --ui, --no-webui, --no-ui",
+       .environment = "LLAMA_ARG_UI",
+       .effect = "Serve a page at /: index.html of --path, or the one that is part of the program. Without it --path "
+                 "has no effect.",
+       .assign = switch_into(options.serves_page)},
       {.spelling = "--queue-limit N",
        .effect = "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
                  "paths: 529) and Retry-After.",

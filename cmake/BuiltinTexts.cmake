@@ -52,3 +52,36 @@ std::string_view page_text() { return R"page(@text@)page"; }
 ]])
   target_sources(${target} PRIVATE ${source})
 endfunction()
+
+# kvkeep_builtin_web(<target>): adds the files of web/dist to the target, as the source that src/server/web/page.h declares.
+function(kvkeep_builtin_web target)
+  set(entries "")
+  foreach(entry "index.html|/|text/html; charset=utf-8" "page.js|/web/page.js|text/javascript; charset=utf-8"
+                "page.css|/web/page.css|text/css; charset=utf-8")
+    string(REGEX MATCH "^([^|]*)[|]([^|]*)[|](.*)$" matched "${entry}")
+    set(file ${CMAKE_SOURCE_DIR}/web/dist/${CMAKE_MATCH_1})
+    set(path ${CMAKE_MATCH_2})
+    set(type "${CMAKE_MATCH_3}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} text)
+    string(APPEND entries "    {\"${path}\", \"${type}\", R\"page(${text})page\"},\n")
+  endforeach()
+  set(source ${CMAKE_BINARY_DIR}/generated/web_files.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+// Made from web/dist by cmake/BuiltinTexts.cmake.
+#include "server/web/page.h"
+
+namespace kvkeep::server {
+namespace {
+
+constexpr PageFile kFiles[] = {
+@entries@};
+
+}  // namespace
+
+std::span<const PageFile> page_files() { return kFiles; }
+
+}  // namespace kvkeep::server
+]])
+  target_sources(${target} PRIVATE ${source})
+endfunction()

@@ -25,6 +25,7 @@ class Kvkeep < Formula
   depends_on "zstd"
 
   uses_from_macos "curl"
+  uses_from_macos "ncurses"
   uses_from_macos "zlib"
 
   def install

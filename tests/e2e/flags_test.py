@@ -574,7 +574,20 @@ class Server(FlagCase):
         self.assertIn("--path: /health is not served", server.log())
         self.assertIn("--path: '*' is not served", server.log())
         self.assertIn("programs talk to it", self.server("--path", directory, "--no-webui").get("/"))
-        self.assertIn("programs talk to it", self.server().get("/"))
+
+    @covers("--webui", "--no-webui")
+    def test_the_program_has_a_page(self):
+        self.assertIn("<title>kvkeep</title>", self.server("--webui").get("/"))
+        without_index = fresh_directory()
+        with open(os.path.join(without_index, "notes.txt"), "w") as file:
+            file.write("hello")
+        server = self.server("--path", without_index)
+        self.assertIn("<title>kvkeep</title>", server.get("/"))
+        self.assertEqual(server.get("/notes.txt"), "hello")
+        server = self.server("--no-ui")
+        self.assertIn("programs talk to it", server.get("/"))
+        self.assert_refused(404, server.get, "/web/page.js")
+        self.assertIn("programs talk to it", self.server(environment={"LLAMA_ARG_UI": "off"}).get("/"))
 
     def test_a_folder_that_cannot_be_served_is_told_at_once(self):
         large = fresh_directory()

@@ -163,7 +163,7 @@ class StartupErrors(unittest.TestCase):
 
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
         self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
-        self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no web page")
+        self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no settings")
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
 

@@ -29,12 +29,15 @@ MAY_INCLUDE = {
     'server/api': {'base', 'chat', 'chat/grammar', 'chat/tools', 'engine'},
     'server/run': {'base', 'cache', 'engine', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'server/http': {'base', 'os'},
+    'server/web': {'server/http'},
     'server/trace': {'base', 'cache', 'chat', 'explain', 'format', 'os', 'server/api', 'server/run', 'store'},
     'server/routes': {'base', 'cache', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
                       'server/http', 'server/run', 'server/trace', 'share', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},
     'carry': {'base', 'format', 'inspect', 'os', 'share', 'store'},
     'inspect/print': {'base', 'inspect', 'text'},
+    'top': {'base', 'text'},
+    'top/screen': {'base', 'top'},
     'model_maker': {'base'},
     'bench/count_shim': set(),
     'bench/report': {'base', 'text'},
@@ -55,7 +58,7 @@ def folder_of(room):
 FOR_ALL_TESTS = {'model_maker'}
 # Preloaded into processes of others, so that nothing of ours is there to call the system for it.
 IN_OTHER_PROCESSES = ('bench/count_shim/',)
-PURE_ROOMS = ('explain', 'format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
+PURE_ROOMS = ('explain', 'format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'top', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 
 # (name, pattern over an included header, folders where it is welcome): libraries have one room each.
@@ -64,6 +67,7 @@ HEADER_HOMES = [
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/', 'model_maker/')),
     ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
+    ('ncurses', re.compile(r'^n?curses(w?/\w+)?\.h$'), ('src/top/screen/',)),
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),
     ('OpenSSL', re.compile(r'^openssl/'), ('src/share/cipher.cc', 'src/share/engines/valkey_connection.cc')),
     ('hiredis', re.compile(r'^hiredis/'), ('src/share/engines/valkey_connection.cc',)),

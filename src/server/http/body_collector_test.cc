@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/http/gzip_test.h"
+#include "server/http/gunzip.h"
 
 namespace kvkeep::server {
 namespace {

@@ -118,9 +118,10 @@ void Exchange::send(int status, std::string_view content_type, std::string body,
   finish_whole();
 }
 
-void Exchange::send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body) {
+void Exchange::send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body,
+                           const HeaderList& headers) {
   if (given_up_) return;
-  send_head(status, content_type, body->size(), {});
+  send_head(status, content_type, body->size(), headers);
   log(status, "");
   if (!is_head() && !body->empty()) outbox_->append_body(std::move(body));
   finish_whole();

@@ -38,7 +38,8 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   void start(const Route& route);
 
   void send(int status, std::string_view content_type, std::string body, const HeaderList& headers) override;
-  void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body) override;
+  void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body,
+                   const HeaderList& headers) override;
   bool begin_stream(int status, std::string_view content_type, const HeaderList& headers) override;
   bool write(std::string_view piece) override;
   void end() override;

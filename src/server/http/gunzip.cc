@@ -37,4 +37,23 @@ Gunzip::Step Gunzip::unpack(std::string_view bytes, std::span<char> out) {
   return {in_bytes - z.avail_in, out_bytes - z.avail_out, !is_fine};
 }
 
+std::string gzip(std::string_view text) {
+  KVKEEP_ASSERT(text.size() <= 1ULL << 30, "zlib counts bytes in 32 bits");
+  constexpr int kGzip = 15 + 16;  // the widest window, in gzip's format
+  constexpr int kMemory = 8;      // zlib's default
+  z_stream z{};
+  const int made = ::deflateInit2(&z, Z_BEST_COMPRESSION, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY);
+  KVKEEP_ASSERT(made == Z_OK, "zlib takes these parameters");
+  std::string out(::deflateBound(&z, text.size()), '\0');
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));  // as above
+  z.avail_in = static_cast<unsigned>(text.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<unsigned>(out.size());
+  const int packed = ::deflate(&z, Z_FINISH);
+  KVKEEP_ASSERT(packed == Z_STREAM_END, "the bound holds all of it");
+  out.resize(z.total_out);
+  ::deflateEnd(&z);
+  return out;
+}
+
 }  // namespace kvkeep::server

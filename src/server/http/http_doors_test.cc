@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "server/http/gzip_test.h"
+#include "server/http/gunzip.h"
 #include "server/http/http_test_fixture.h"
 
 namespace kvkeep::server {

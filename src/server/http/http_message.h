@@ -55,8 +55,9 @@ class ResponseWriter {
   virtual void send(int status, std::string_view content_type, std::string body, const HeaderList& headers = {}) = 0;
 
   // The same with a body that many replies share.
-  virtual void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body) {
-    send(status, content_type, *body);
+  virtual void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body,
+                           const HeaderList& headers = {}) {
+    send(status, content_type, *body, headers);
   }
 
   // Starts a reply of unknown length (server-sent events). Returns false if the client is gone: no more will arrive.

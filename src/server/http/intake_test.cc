@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "server/http/gzip_test.h"
+#include "server/http/gunzip.h"
 
 namespace kvkeep::server {
 namespace {

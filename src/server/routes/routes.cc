@@ -351,12 +351,13 @@ std::vector<std::string> names_of(const Service& service) {
 
 // For people who open the base URL in a browser, and clients that look whether there is a server.
 void greet(const Service&, const HttpRequest& http, ResponseWriter& writer) {
-  writer.send(200, "text/plain; charset=utf-8",
-              fmt::format("This is kvkeep, a server for language models. It has no web page; programs talk to it.\n\n"
-                          "Base URL for OpenAI's clients:    http://{0}/v1\n"
-                          "Base URL for Anthropic's clients: http://{0}\n"
-                          "The served model:                 http://{0}/v1/models\n",
-                          http.header("host")));
+  writer.send(
+      200, "text/plain; charset=utf-8",
+      fmt::format("This is kvkeep, a server for language models. Its web page is turned off; programs talk to it.\n\n"
+                  "Base URL for OpenAI's clients:    http://{0}/v1\n"
+                  "Base URL for Anthropic's clients: http://{0}\n"
+                  "The served model:                 http://{0}/v1/models\n",
+                  http.header("host")));
 }
 
 void props(const Service& service, const HttpRequest&, ResponseWriter& writer) {

@@ -123,7 +123,7 @@ struct Service {
   api::Endpoints endpoints;
   std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved
   std::optional<Pins> pins = {};             // empty: there is no disk tier
-  bool has_page = false;                     // "/" is a file of --path
+  bool has_page = false;                     // "/" is a page, which is not of this room
 };
 
 // Adds all routes. `service` must outlive the server.

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "named_files.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "server/http/http_client.h"
+#include "top/frame.h"
+#include "top/screen/screen.h"
+#include "top/view.h"
+
+namespace kvkeep::cli {
+namespace {
+
+// A server that is busy answers these routes at once; one that does not for so long is not there.
+constexpr int kPatienceMs = 3'000;
+constexpr int kPastRequests = 64;
+// The frame without a terminal, whose columns are unknown.
+constexpr top::Size kPlainSize{100, 40};
+
+double now_s() { return static_cast<double>(os::real_clock().wall_ns()) / 1e9; }
+
+// Asks the server's routes and keeps what they said last.
+class Watcher {
+ public:
+  Watcher(server::HttpClient client, std::string key) : client_(std::move(client)), key_(std::move(key)) {}
+
+  const top::View& view() const { return view_; }
+
+  // Routes that an operator turned off leave their part empty. Errors: no server, no kvkeep, or a wrong key.
+  Status look() {
+    TRY(ask("/cache?hottest=0", /*needed=*/true, top::read_cache));
+    return ask(fmt::format("/cache/explain?last={}", kPastRequests), /*needed=*/false, top::read_explained);
+  }
+
+ private:
+  Status ask(const std::string& path, bool needed, Status (*read)(std::string_view, top::View&)) {
+    server::ClientRequest request;
+    request.method = "GET";
+    request.path = path;
+    request.silence_ms = kPatienceMs;
+    if (!key_.empty()) request.headers = {{"Authorization", "Bearer " + key_}};
+    TRY_ASSIGN(const auto reply, client_.send(request));
+    const int status = reply.first.status;
+    if (status == 200) return read(reply.second, view_);
+    if (status == 401) return invalid("the server wants another API key: name its file with --api-key-file");
+    const bool is_off = status == 404 || status == 501;
+    if (is_off && !needed) return {};
+    if (is_off)
+      return unsupported(fmt::format("{} is not served there: is it a kvkeep server, without --no-cache-api?", path));
+    return io_error(fmt::format("{} is answered with status {}", path, status));
+  }
+
+  server::HttpClient client_;
+  const std::string key_;
+  top::View view_;
+};
+
+// What a key does to the look; false: to quit.
+bool obey(top::Key key, const top::View& view, std::size_t page, top::Look& look) {
+  const std::size_t last = view.past.empty() ? 0 : view.past.size() - 1;
+  const auto move = [&](std::size_t to) { look.chosen = std::min(to, last); };
+  const auto up = [&](std::size_t by) { move(look.chosen > by ? look.chosen - by : 0); };
+  switch (key) {
+    case top::Key::kQuit: return false;
+    case top::Key::kUp: up(1); break;
+    case top::Key::kDown: move(look.chosen + 1); break;
+    case top::Key::kPageUp: up(page); break;
+    case top::Key::kPageDown: move(look.chosen + page); break;
+    case top::Key::kFirst: move(0); break;
+    case top::Key::kLast: move(last); break;
+    case top::Key::kEnter: look.explains = !look.explains; break;
+    case top::Key::kPause: look.paused = !look.paused; break;
+    case top::Key::kNone:
+    case top::Key::kResized: break;
+  }
+  return true;
+}
+
+// The chosen request stays chosen when others come above it.
+void follow(const std::string& chosen_id, const top::View& view, top::Look& look) {
+  const auto found = std::ranges::find(view.past, chosen_id, &top::RequestView::id);
+  if (look.chosen > 0 && found != view.past.end()) look.chosen = static_cast<std::size_t>(found - view.past.begin());
+  look.chosen = std::min(look.chosen, view.past.empty() ? 0 : view.past.size() - 1);
+}
+
+void look_again(Watcher& watcher, top::Look& look) {
+  const std::string chosen = look.chosen < watcher.view().past.size() ? watcher.view().past[look.chosen].id : "";
+  const Status looked = watcher.look();
+  look.trouble = looked ? "" : looked.error().message;
+  follow(chosen, watcher.view(), look);
+}
+
+// Until a key quits. Waits for keys between two looks, so that they are obeyed at once.
+void watch(Watcher& watcher, top::Screen& screen, double interval_s) {
+  top::Look look;
+  std::int64_t looked_ns = 0;
+  while (true) {
+    const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+    const double left_ms = interval_s * 1e3 - os::elapsed_ms(looked_ns, begin_ns);
+    if (looked_ns == 0 || (left_ms <= 0 && !look.paused)) {
+      look_again(watcher, look);
+      looked_ns = os::real_clock().monotonic_ns();
+    }
+    look.now_s = now_s();
+    const top::Size size = screen.size();
+    screen.show(top::frame(watcher.view(), look, size));
+    const double wait_ms =
+        look.paused ? interval_s * 1e3 : interval_s * 1e3 - os::elapsed_ms(looked_ns, os::real_clock().monotonic_ns());
+    const std::size_t page = top::listed_past(watcher.view(), look, size);
+    if (!obey(screen.wait(std::max(1, static_cast<int>(wait_ms))), watcher.view(), page, look)) return;
+  }
+}
+
+Status print_once(Watcher& watcher) {
+  TRY(watcher.look());
+  const top::Look look{.now_s = now_s()};
+  std::fputs(top::plain_text(top::frame(watcher.view(), look, kPlainSize)).c_str(), stdout);
+  return {};
+}
+
+// The first key of the file, or the one of the command line.
+Result<std::string> key_of(const TopCommandOptions& options) {
+  if (options.api_key_file.empty()) return options.api_key;
+  TRY_ASSIGN(const std::vector<std::string> keys, read_api_keys(options.api_key_file));
+  return keys.front();
+}
+
+}  // namespace
+
+Status run_top(const TopCommandOptions& options) {
+  TRY_ASSIGN(std::string key, key_of(options));
+  TRY_ASSIGN(server::HttpClient client, server::HttpClient::make(options.url));
+  Watcher watcher(std::move(client), std::move(key));
+  if (options.once || !os::output_goes_to_a_terminal()) return print_once(watcher);
+  TRY_ASSIGN(const std::unique_ptr<top::Screen> screen, top::Screen::open());
+  watch(watcher, *screen, options.interval_s);
+  return {};
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,41 @@
+#pragma once
+
+// `kvkeep top`: its command line. The command itself is run_top() of commands.h.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "flag_set.h"
+
+namespace kvkeep::cli {
+
+struct TopCommandOptions {
+  // A running server's; without a path, or with that of a proxy. Ends with no slash.
+  std::string url = "http://127.0.0.1:8080";
+
+  std::string api_key;       // "": none is sent
+  std::string api_key_file;  // its first key is sent instead; "": none was named
+
+  // Between two looks at the server. A look costs it as much as one light request.
+  double interval_s = 1;
+
+  // Prints one frame as text, and ends.
+  bool once = false;
+};
+
+struct ParsedTop {
+  TopCommandOptions options;
+  bool wants_help = false;  // print top_help() and exit; `options` is meaningless then
+};
+
+// `arguments` are those after "top". Pure: no file is opened. Errors are one line.
+Result<ParsedTop> parse_top(const std::vector<std::string>& arguments, const os::Environment& environment);
+
+// The text of --help.
+std::string top_help();
+
+// For the man page and the completions.
+CommandManual top_manual();
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,58 @@
+#pragma once
+
+// One picture of the view, as lines of styled text. Pure: the same view and size give the same frame.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "top/view.h"
+
+namespace kvkeep::top {
+
+enum class Style : std::uint8_t { kPlain, kSoft, kStrong, kMemory, kRam, kDisk, kShared, kPrefilled, kFault };
+
+// A piece of a line: printable UTF-8.
+struct Span {
+  std::string text = {};
+  Style style = Style::kPlain;
+};
+
+struct Line {
+  std::vector<Span> spans = {};
+  bool chosen = false;  // shown in reverse
+
+  std::size_t columns() const;
+};
+
+// What the user looks at.
+struct Look {
+  std::size_t chosen = 0;  // of the past requests
+  bool explains = false;   // that one
+  bool paused = false;
+  std::string trouble = {};  // why the server does not answer; empty: it does
+  double now_s = 0;          // by the wall clock, since 1970
+};
+
+struct Size {
+  std::size_t columns = 80;
+  std::size_t rows = 24;
+};
+
+// Returns at most size.rows lines, none wider than size.columns; less than all if that is too small for all parts.
+std::vector<Line> frame(const View& view, const Look& look, Size size);
+
+// How many past requests a frame of this size lists.
+std::size_t listed_past(const View& view, const Look& look, Size size);
+
+// The frame as text without styles, for a pipe.
+std::string plain_text(const std::vector<Line>& lines);
+
+// ---- figures as they are read at a glance ----
+
+std::string compact(std::uint64_t count);  // "950", "12.3k", "4.56M"
+std::string bytes(std::uint64_t count);    // "1.96 GiB"
+std::string duration(double seconds);      // "85 ms", "1.24 s", "4 min 12 s", "3 h 10 min"
+
+}  // namespace kvkeep::top

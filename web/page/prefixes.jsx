@@ -1,0 +1,184 @@
+// The view of what is stored: the map, the list, and what can be done with a prefix.
+
+import {useEffect, useMemo, useState} from "preact/hooks";
+import {Legend} from "../shared/bar.jsx";
+import {SOURCES} from "../shared/sources.js";
+import {ago, bytes, grouped, plural, shown} from "../shared/text.js";
+import {ask} from "./api.js";
+import {confirmed} from "./confirm.jsx";
+import {live} from "./live.js";
+import {readTree} from "./model.js";
+import {PrefixList} from "./prefix_list.jsx";
+import {PrefixMap} from "./prefix_map.jsx";
+import {closedAtFirst, layOut, rowsOf} from "./prefix_layout.js";
+
+const OPEN_AT_FIRST = 200;
+const REFRESH_MS = 2_000;
+const PAGE = 5_000, MOST_PAGES = 10;
+
+// What changes the tree changes one of these counts. Pages that wait for a change ask for no tree.
+const changesOf = cache => JSON.stringify(cache?.changes ?? null);
+
+async function fetchTree() {
+  const nodes = [];
+  let next = 0;
+  for (let page = 0; page < MOST_PAGES && next !== null; ++page) {
+    const read = readTree(await ask(`cache/tree?limit=${PAGE}&after=${next}`));
+    nodes.push(...read.nodes);
+    next = read.next;
+  }
+  return {tree: layOut(nodes), isWhole: next === null};
+}
+
+// The tree, asked for again after each change of the cache while the view is open.
+function useTree() {
+  const [state, setState] = useState({tree: null, isWhole: true, why: ""});
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    let timer = 0, over = false, seen = "";
+    const look = async () => {
+      const changes = changesOf(live.value.cache);
+      if (!document.hidden && changes !== seen) {
+        try {
+          const found = await fetchTree();
+          seen = changes;
+          if (!over) setState({...found, why: ""});
+        } catch (error) {
+          if (!over) setState(before => ({...before, why: error.message}));
+        }
+      }
+      if (!over) timer = setTimeout(look, REFRESH_MS);
+    };
+    look();
+    return () => { over = true; clearTimeout(timer); };
+  }, [turn]);
+  return [state, () => setTurn(count => count + 1)];
+}
+
+function Selected({node, act, onFocus, isFocus}) {
+  const clear = async () => {
+    const agreed = await confirmed({title: "Forget this prefix?", action: "Forget it",
+      text: `Tokens ${grouped(node.begin)} to ${grouped(node.end)} and all that continues them, ${bytes(node.allBytes)} together, leave RAM and disk. The next prompt with them is read again.`});
+    if (agreed) act("forgotten", "cache/clear", {id: node.name});
+  };
+  return (
+    <section aria-labelledby="selected" class="card">
+      <h3 id="selected">Tokens {grouped(node.begin)} to {grouped(node.end)}</h3>
+      <dl class="facts">
+        <div><dt>size</dt><dd>{bytes(node.bytes)}, {bytes(node.allBytes)} with what continues it</dd></div>
+        <div><dt>tiers</dt><dd>{node.tiers.join(", ") || "none"}</dd></div>
+        <div><dt>last used</dt><dd>{ago(node.idleS)}</dd></div>
+        <div><dt>used</dt><dd>{plural(node.uses, "time")} since the start</dd></div>
+        {node.points > 0 && <div><dt>points</dt><dd>{grouped(node.points)}</dd></div>}
+        <div><dt>id</dt><dd class="mono">{shown(node.name, 64)}</dd></div>
+      </dl>
+      <p class="buttons">
+        <button type="button" onClick={() => onFocus(isFocus ? null : node)}>{isFocus ? "Show all" : "Show only this"}</button>
+        <button type="button" onClick={() => act(node.pinned ? "no longer pinned" : "pinned", node.pinned ? "cache/unpin" : "cache/pin", {id: node.name})}>{node.pinned ? "Unpin" : "Pin"}</button>
+        <button type="button" class="danger" onClick={clear}>Forget…</button>
+      </p>
+    </section>
+  );
+}
+
+function Warm({act}) {
+  const [text, setText] = useState("");
+  const [wrong, setWrong] = useState("");
+  const warm = event => {
+    event.preventDefault();
+    try {
+      act("warm", "cache/warm", text.trimStart().startsWith("{") ? JSON.parse(text) : {prompt: text});
+      setWrong("");
+    } catch (error) {
+      setWrong(error.message);
+    }
+  };
+  return (
+    <details class="card">
+      <summary>Warm a prompt</summary>
+      <form onSubmit={warm}>
+        <p class="soft" id="warm-note">The server reads the text ahead of time and keeps it. A request's body in JSON is read as that request.</p>
+        <label>Text or request
+          <textarea rows="4" value={text} required aria-describedby="warm-note warm-error" onInput={event => setText(event.currentTarget.value)}></textarea>
+        </label>
+        <p class="error" id="warm-error" role="alert">{wrong}</p>
+        <p class="buttons"><button type="submit">Warm it</button></p>
+      </form>
+    </details>
+  );
+}
+
+function Clear({act}) {
+  const [hours, setHours] = useState("24");
+  const clear = async (title, text, body) => {
+    if (await confirmed({title, text, action: "Forget it"})) act("forgotten", "cache/clear", body);
+  };
+  const clearOld = event => {
+    event.preventDefault();
+    const age = Number(hours);
+    clear("Forget old state?", `All state that no request used for ${plural(age, "hour")} leaves RAM and disk.`, {unused_s: Math.round(age * 3600)});
+  };
+  return (
+    <details class="card">
+      <summary>Forget old state, or all of it</summary>
+      <form onSubmit={clearOld}>
+        <label>Hours without use
+          <input type="number" min="0" step="any" value={hours} required onInput={event => setHours(event.currentTarget.value)}/>
+        </label>
+        <p class="buttons">
+          <button type="submit" class="danger">Forget what is older…</button>
+          <button type="button" class="danger" onClick={() => clear("Forget everything?", "All that this server keeps leaves memory, RAM and disk. Every next prompt is read whole.", {all: true})}>Forget everything…</button>
+        </p>
+      </form>
+    </details>
+  );
+}
+
+export function PrefixesView() {
+  const [{tree, isWhole, why}, again] = useTree();
+  const [closed, setClosed] = useState(null);
+  const [selectedId, select] = useState(null);
+  const [focusId, setFocus] = useState(null);
+  const [said, say] = useState("");
+  const shut = useMemo(() => closed ?? (tree ? closedAtFirst(tree, OPEN_AT_FIRST) : new Set()), [tree, closed]);
+  const rows = useMemo(() => tree ? rowsOf(tree, shut) : [], [tree, shut]);
+  if (tree === null) return <p class="soft">{why ? `The tree cannot be shown: ${shown(why)}` : "Asking the server…"}</p>;
+  const selected = tree.byId.get(selectedId) ?? null, focus = tree.byId.get(focusId) ?? null;
+  const toggle = node => setClosed(new Set(shut.has(node.id) ? [...shut].filter(id => id !== node.id) : [...shut, node.id]));
+  // A node that is chosen on the map is shown in the list: what hides it opens.
+  const pick = node => {
+    if (!node) return select(null);
+    const hiding = [];
+    for (let above = node.above; above; above = above.above) if (shut.has(above.id)) hiding.push(above.id);
+    if (hiding.length > 0) setClosed(new Set([...shut].filter(id => !hiding.includes(id))));
+    return select(node.id);
+  };
+  const act = async (done, path, body) => {
+    say("…");
+    try {
+      await ask(path, {body});
+      say(`Done: ${done}.`);
+      again();
+    } catch (error) {
+      say(`Not done: ${error.message}`);
+    }
+  };
+  return (
+    <>
+      <h2>Stored prefixes</h2>
+      <p class="soft">{plural(tree.order.length, "node")}{isWhole ? "" : ", and more that are not shown"}, {plural(tree.leaves, "end")} of conversations</p>
+      <p class="status" role="status">{shown(said)}</p>
+      {tree.order.length === 0 ? <p class="soft">Nothing is stored yet.</p> : (
+        <>
+          <Legend sources={SOURCES.filter(([source]) => ["ram", "disk"].includes(source))}/>
+          <PrefixMap tree={tree} focus={focus} selected={selected} onSelect={pick}/>
+          <div class="columns">
+            <PrefixList rows={rows} closed={shut} selected={selected} onSelect={pick} onToggle={toggle}/>
+            <div>{selected ? <Selected node={selected} act={act} isFocus={focus === selected} onFocus={node => setFocus(node?.id ?? null)}/>
+              : <p class="soft card">Choose a prefix to see, pin or forget it.</p>}</div>
+          </div>
+        </>)}
+      <Warm act={act}/><Clear act={act}/>
+    </>
+  );
+}

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import {test} from "node:test";
+import {closedAtFirst, layOut, nodeAt, rectanglesOf, rowsOf} from "../page/prefix_layout.js";
+
+// A generator whose seed is printed, so that a failure can be repeated.
+const seed = Number(process.env.KVKEEP_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
+console.log(`KVKEEP_TEST_SEED=${seed}`);
+let state = seed;
+const below = most => { state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 1; return state % most; };
+
+const node = (id, parent, begin, end, heat = 1) => ({id, parent, begin, end, heat, bytes: end - begin, tiers: []});
+function randomTree(count) {
+  const nodes = [node(1, 0, 0, 5)];
+  for (let id = 2; id <= count; ++id) {
+    const above = below(8) === 0 ? null : nodes[below(nodes.length)], begin = above?.end ?? 0;
+    nodes.push(node(id, above?.id ?? 0, begin, begin + 1 + below(50), below(10) / 10));
+  }
+  return nodes.sort(() => below(3) - 1);
+}
+
+// The same by recursion, as one would say it.
+function naive(nodes) {
+  const sorted = list => list.sort((a, b) => b.heat - a.heat || a.begin - b.begin || (a.id < b.id ? -1 : 1));
+  const childrenOf = id => sorted(nodes.filter(one => one.parent === id));
+  const order = [];
+  const walk = (one, level) => {
+    order.push([one.id, level]);
+    const children = childrenOf(one.id);
+    for (const child of children) walk(child, level + (children.length > 1 ? 1 : 0));
+  };
+  const known = new Set(nodes.map(one => one.id));
+  for (const root of sorted(nodes.filter(one => !known.has(one.parent)))) walk(root, 0);
+  return order;
+}
+const bytesBelow = (nodes, id) => nodes.filter(one => one.parent === id).reduce((sum, one) => sum + bytesBelow(nodes, one.id), nodes.find(one => one.id === id).bytes);
+
+test("the order, levels and sizes are those of a plain walk", () => {
+  for (let round = 0; round < 200; ++round) {
+    const nodes = randomTree(1 + below(40)), tree = layOut(nodes);
+    assert.deepEqual(tree.order.map(one => [one.id, one.level]), naive(nodes));
+    for (const one of tree.order) {
+      assert.equal(one.allBytes, bytesBelow(nodes, one.id));
+      assert.ok(one.leafEnd > one.leafBegin);
+    }
+    assert.equal(tree.leaves, tree.order.filter(one => one.children.length === 0).length);
+  }
+});
+
+test("closed nodes hide their subtrees and nothing else", () => {
+  for (let round = 0; round < 100; ++round) {
+    const tree = layOut(randomTree(30)), closed = new Set(tree.order.filter(() => below(3) === 0).map(one => one.id));
+    const hidden = one => { for (let above = one.above; above; above = above.above) if (closed.has(above.id)) return true; return false; };
+    assert.deepEqual(rowsOf(tree, closed), tree.order.filter(one => !hidden(one)));
+    assert.deepEqual(rowsOf(tree, new Set()), tree.order);
+  }
+  const large = layOut(randomTree(3_000));
+  assert.ok(rowsOf(large, closedAtFirst(large, 200)).length <= Math.max(200, large.roots.length));
+  assert.equal(closedAtFirst(layOut(randomTree(20)), 200).size, 0);
+});
+
+test("a deep tree, a lost parent and a cycle do no harm", () => {
+  const deep = Array.from({length: 50_000}, (_, i) => node(i + 1, i, i, i + 1));
+  assert.equal(layOut(deep).order.length, 50_000);
+  assert.deepEqual(layOut([node(5, 4, 10, 20)]).roots.map(one => one.id), [5]);
+  assert.deepEqual(layOut([node(1, 2, 0, 1), node(2, 1, 1, 2), node(3, 0, 0, 1)]).order.map(one => one.id), [3]);
+  assert.deepEqual(layOut([]).order, []);
+});
+
+test("the map shows each node that is large enough, within its frame", () => {
+  for (let round = 0; round < 50; ++round) {
+    const tree = layOut(randomTree(1 + below(300))), focus = below(2) === 0 ? null : tree.order[below(tree.order.length)];
+    const rectangles = rectanglesOf(tree, focus, 500, 200);
+    for (const one of rectangles) {
+      assert.ok(one.x >= -0.01 && one.x + one.width <= 500.6, `${one.x} ${one.width}`);
+      assert.ok(one.y >= -0.01 && one.y + one.height <= 200.6);
+      if (one.height >= 2 && one.width >= 2) assert.equal(nodeAt(rectangles, one.x + one.width / 2, one.y + 0.5 * one.height), one.node);
+    }
+    const inside = tree.order.slice(focus?.place ?? 0, focus?.subtreeEnd ?? tree.order.length);
+    if (inside.length < 150) assert.equal(rectangles.length, inside.length);
+  }
+  assert.equal(nodeAt([], 1, 1), null);
+});
+
+test("ten thousand nodes make no more rectangles than there is room for", () => {
+  const tree = layOut(randomTree(10_000));
+  assert.ok(rectanglesOf(tree, null, 1_200, 260).length < 10_000);
+});
