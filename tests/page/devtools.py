@@ -106,7 +106,7 @@ class Browser:
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        tab = self._tabs[session] = Tab(self, session)
+        tab = self._tabs[session] = Tab(self, session, context)
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
         tab.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
@@ -115,14 +115,17 @@ class Browser:
 
 
 class Tab:
-    def __init__(self, browser, session):
-        self._browser, self._session = browser, session
+    def __init__(self, browser, session, context):
+        self._browser, self._session, self._context = browser, session, context
         self.events = collections.deque(maxlen=20_000)
         self._timed = False
         self._answers = {}  # by path: (content type, body)
 
     def call(self, method, **parameters):
         return self._browser.call(method, self._session, **parameters)
+
+    def close(self):
+        self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     def serve(self, path, body, content_type="application/json"):
         """From now on requests of the page for this path are answered with this text instead of the server's."""
