@@ -198,6 +198,17 @@ void log_model(const engine::Description& model, const engine::llama::ModelOptio
   warn_of_long_context(asked, model);
 }
 
+namespace {
+
+// Files of --path may have a page of their own at "/".
+void tell_page(const ReadyServer& server, const Reach& reach) {
+  if (!server.options.serves_page || !server.options.web_directory.empty() || reach.urls.empty()) return;
+  spdlog::info("open {}/ in a browser to see what runs and what is cached; kvkeep top shows it in a terminal",
+               reach.urls.front());
+}
+
+}  // namespace
+
 // Logs where conversations are stored, and the URLs for clients.
 void log_ready(const ReadyServer& server) {
   const std::string disk =
@@ -212,7 +223,9 @@ void log_ready(const ReadyServer& server) {
   if (server.shape.needs_points())
     spdlog::debug("kv cache: anchor_user={}", server.options.cuts.anchor_user ? "on" : "off");
   const bool needs_key = !server.options.http.api_keys.empty() || !server.options.api_key_file.empty();
-  log_reach(server.model_name, reach_of(server.places, os::own_addresses()), needs_key);
+  const Reach reach = reach_of(server.places, os::own_addresses());
+  log_reach(server.model_name, reach, needs_key);
+  tell_page(server, reach);
 }
 
 }  // namespace kvkeep::cli
