@@ -45,7 +45,7 @@ void DirectoryNotes::look_at_note() {
 }
 
 void DirectoryNotes::look_at_pins() {
-  Result<std::vector<PrefixHash>> pins = inspect::read_pins(files_, directory_);
+  Result<std::vector<PrefixHash>> pins = read_pins();
   if (!pins) return warn_once(pins.error());  // the pins read before stay
   if (*pins != pins_) {
     pins_ = std::move(*pins);
@@ -54,6 +54,18 @@ void DirectoryNotes::look_at_pins() {
   } else if (!pinned_.empty() && clock_.monotonic_ns() - kept_ns_ >= kRenewNs) {
     keep();
   }
+}
+
+std::vector<PrefixHash> DirectoryNotes::pins() const {
+  MutexLock lock(mutex_);
+  return read_pins_;
+}
+
+Result<std::vector<PrefixHash>> DirectoryNotes::read_pins() const {
+  TRY_ASSIGN(std::vector<PrefixHash> pins, inspect::read_pins(files_, directory_));
+  MutexLock lock(mutex_);
+  read_pins_ = pins;
+  return pins;
 }
 
 Result<inspect::Forest> DirectoryNotes::read_forest() const {
@@ -68,6 +80,7 @@ Result<bool> DirectoryNotes::change_pin(const PrefixHash& prefix, bool pin) cons
   TRY_ASSIGN(const inspect::Forest forest, read_forest());
   TRY_ASSIGN(const inspect::IdTarget run, forest.ids.find(prefix.hex()));
   TRY_ASSIGN(const std::size_t changed, inspect::change_pins(files_, forest, {run}, pin));
+  (void)read_pins();  // so that pins() has it at once; a later look tells of errors
   return changed > 0;
 }
 

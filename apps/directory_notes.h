@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/cache.h"
@@ -34,6 +35,8 @@ class DirectoryNotes {
   // keeps the prefix. Returns false if that is so already. kNotFound if the prefix is not on disk. Thread safe; reads
   // the directory.
   Result<bool> change_pin(const PrefixHash& prefix, bool pin) const;
+  // The names of pinned prefixes, as the file had them when it was last read. Thread safe.
+  std::vector<PrefixHash> pins() const;
   // A thread for such changes.
   os::Executor& executor() { return *changes_; }
 
@@ -43,6 +46,7 @@ class DirectoryNotes {
     Tenant tenant;
   };
   Result<inspect::Forest> read_forest() const;
+  Result<std::vector<PrefixHash>> read_pins() const;
   void look_at_note();
   void look_at_pins();
   void find_prefixes();
@@ -60,6 +64,8 @@ class DirectoryNotes {
   std::vector<Pinned> pinned_;
   std::int64_t kept_ns_ = 0;
   bool warned_ = false;
+  mutable Mutex mutex_;
+  mutable std::vector<PrefixHash> read_pins_ GUARDED_BY(mutex_);
   const std::unique_ptr<os::Executor> changes_ = os::make_thread_executor("kv-notes");
   std::unique_ptr<os::Ticker> ticker_;  // last, so that its thread ends first
 };

@@ -340,7 +340,8 @@ std::optional<server::SlotFiles> slot_files(const ServeOptions& options, os::Exe
 }
 
 server::Pins pins_by(DirectoryNotes& notes) {
-  return {[&notes](const PrefixHash& prefix, bool pin) { return notes.change_pin(prefix, pin); }, &notes.executor()};
+  return {[&notes](const PrefixHash& prefix, bool pin) { return notes.change_pin(prefix, pin); },
+          [&notes] { return notes.pins(); }, &notes.executor()};
 }
 
 Status check_slot_directory(const std::string& path) {

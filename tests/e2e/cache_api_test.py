@@ -179,11 +179,13 @@ class CacheApi(FlagCase):
         self.assertFalse(server.post("/cache/pin", {"id": end["id"]})["changed"])
         listed = json.loads(run_program("cache", "--kv-disk-dir", directory, "ls", "--json").stdout)["prefixes"]
         self.assertTrue(any(line["pinned"] for line in listed), listed)
+        self.assertEqual([one["pinned"] for one in self.tree(server)].count(True), 1)
         wait_until(lambda: any(one["kept_until"] for one in self.tree(server)), "the server keeps it")
         by_prompt = server.post("/cache/unpin", {"prompt": text + " and so on"})
         self.assertEqual((by_prompt["pinned"], by_prompt["changed"]), (False, True))
         listed = json.loads(run_program("cache", "--kv-disk-dir", directory, "ls", "--json").stdout)["prefixes"]
         self.assertFalse(any(line["pinned"] for line in listed), listed)
+        self.assertFalse(any(one["pinned"] for one in self.tree(server)))
         self.assert_refused(404, server.post, "/cache/pin", {"id": "00000000"})
         self.assert_refused(404, server.post, "/cache/pin", {"prompt": "zebra " + words(50, 99)})
         self.assert_refused(501, self.server().post, "/cache/pin", {"id": end["id"]}, contains="this server has none")

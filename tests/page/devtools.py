@@ -165,7 +165,7 @@ class Tab:
 
     def has(self, text):
         """Waits until the page shows the text."""
-        return self.wait(f"document.body.innerText.includes({json.dumps(text)})")
+        return self.wait(f"document.body?.innerText.includes({json.dumps(text)})")
 
     def _centre(self, selector):
         place = self.wait(f"""(() => {{ const one = document.querySelector({json.dumps(selector)});

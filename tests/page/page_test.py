@@ -209,10 +209,10 @@ class Prefixes(PageCase):
         support.wait_until(lambda: self.on_disk(server), "the prefix is on disk")
         tab.click_button("Pin")
         tab.has("Done: pinned.")
-        tab.wait("document.querySelector('.chip')")
+        tab.wait("document.querySelector('.row.active .chip')?.innerText === 'pinned'")
         tab.click_button("Unpin")
         tab.has("Done: no longer pinned.")
-        tab.wait("!document.querySelector('.chip')")
+        tab.wait("document.querySelector('.row.active .chip')?.innerText !== 'pinned'")
 
     @staticmethod
     def on_disk(server):
@@ -311,7 +311,7 @@ def large_tree(count):
     for one in prefixes:
         size = (one["end"] - one["begin"]) * 1000
         one.update(id=f"{one['number']:016x}", ram_bytes=size if one["number"] % 4 == 0 else 0, disk_bytes=size, points=0, hits=one["number"] % 9,
-                   last_use=now - one["number"] * 61 % 900_000, kept_until=None)
+                   last_use=now - one["number"] * 61 % 900_000, pinned=False, kept_until=None)
     return {"now": now, "prefixes": prefixes, "next": None}
 
 

@@ -123,7 +123,7 @@ function readPrefix(one, now) {
   const tiers = [["ram", one.ram_bytes], ["disk", one.disk_bytes]].filter(([, size]) => size > 0).map(([name]) => name);
   return {id: count(one.number), name: text(one.id), parent: count(one.parent), begin: count(one.begin), end: count(one.end),
           bytes: Math.max(count(one.ram_bytes), count(one.disk_bytes)), tiers, heat: heatOf(idleS), idleS, uses: count(one.hits), points: count(one.points),
-          pinned: number(one.kept_until) !== null};
+          pinned: one.pinned === true, kept: count(one.kept_until) > now};
 }
 
 export const readTree = reply => ({nodes: list(reply.prefixes).map(one => readPrefix(one, count(reply.now))), next: number(reply.next)});

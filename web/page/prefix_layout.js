@@ -31,6 +31,8 @@ export function layOut(nodes) {
       stack.push({node: child, next: 0});
       continue;
     }
+    // A pin of a line of pieces has the name of the last one.
+    if (node.children.length === 1 && node.children[0].pinned) node.pinned = true;
     node.leafEnd = leaves;
     node.subtreeEnd = order.length;
     if (node.above) node.above.allBytes += node.allBytes;

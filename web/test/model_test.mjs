@@ -52,10 +52,10 @@ test("each reason has a sentence", () => {
 });
 
 test("prefixes are hot when they were used just now", () => {
-  const {nodes, next} = readTree({now: 1_000_000, next: 7, prefixes: [{number: 1, parent: 0, id: "ab", begin: 0, end: 9, ram_bytes: 5, disk_bytes: 9, last_use: 1_000_000, hits: 2, kept_until: 2e6},
-                                                                      {number: 2, parent: 1, last_use: 0}]});
+  const {nodes, next} = readTree({now: 1_000_000, next: 7, prefixes: [{number: 1, parent: 0, id: "ab", begin: 0, end: 9, ram_bytes: 5, disk_bytes: 9, last_use: 1_000_000, hits: 2, pinned: true, kept_until: 2e6},
+                                                                      {number: 2, parent: 1, last_use: 0, pinned: false, kept_until: 2e6}]});
   assert.equal(next, 7);
   assert.equal(nodes[0].heat, 1);
   assert.deepEqual([nodes[0].tiers, nodes[0].bytes, nodes[0].pinned], [["ram", "disk"], 9, true]);
-  assert.ok(nodes[1].heat < 0.1 && !nodes[1].pinned);
+  assert.ok(nodes[1].heat < 0.1 && !nodes[1].pinned && nodes[1].kept);
 });

@@ -58,6 +58,12 @@ test("closed nodes hide their subtrees and nothing else", () => {
   assert.equal(closedAtFirst(layOut(randomTree(20)), 200).size, 0);
 });
 
+test("a pin of the end of a line is one of the line, up to a branching", () => {
+  const pinned = {...node(4, 3, 15, 20), pinned: true};
+  const tree = layOut([node(1, 0, 0, 5), node(2, 1, 5, 10), node(3, 1, 5, 15), pinned, node(5, 4, 20, 25)]);
+  assert.deepEqual(tree.order.filter(one => one.pinned).map(one => one.id).sort(), [3, 4]);
+});
+
 test("a deep tree, a lost parent and a cycle do no harm", () => {
   const deep = Array.from({length: 50_000}, (_, i) => node(i + 1, i, i, i + 1));
   assert.equal(layOut(deep).order.length, 50_000);

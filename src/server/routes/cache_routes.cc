@@ -47,8 +47,16 @@ double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 // ---- GET /cache ----
 
-Json of_prefix(const cache::ListedPrefix& prefix, std::int64_t now_ns) {
-  const bool kept = prefix.kept_until_ns > now_ns;
+// What is told of prefixes besides what the cache knows.
+struct Told {
+  explicit Told(const Service& service)
+      : now_ns(service.clock->wall_ns()), pins(service.pins ? service.pins->all() : std::vector<PrefixHash>()) {}
+  const std::int64_t now_ns;
+  const std::vector<PrefixHash> pins;
+};
+
+Json of_prefix(const cache::ListedPrefix& prefix, const Told& told) {
+  const bool kept = prefix.kept_until_ns > told.now_ns;
   return {{"id", prefix.hash.hex(kIdBytes)},
           {"number", prefix.segment.value()},
           {"parent", prefix.parent.value()},
@@ -59,6 +67,7 @@ Json of_prefix(const cache::ListedPrefix& prefix, std::int64_t now_ns) {
           {"points", prefix.points},
           {"hits", prefix.hits},
           {"last_use", seconds_of(prefix.last_used_ns)},
+          {"pinned", std::ranges::count(told.pins, prefix.hash) > 0},
           {"kept_until", kept ? Json(seconds_of(prefix.kept_until_ns)) : Json()}};
 }
 
@@ -165,14 +174,14 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
   const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
   const SchedulerStats stats = service.scheduler->stats();
   const cache::CacheStats cache = service.cache->stats();
-  const std::int64_t now_ns = service.clock->wall_ns();
+  const Told told(service);
   Json hottest = Json::array();
   for (const cache::ListedPrefix& prefix : service.cache->hottest(kHottest, tenant)) {
-    hottest.push_back(of_prefix(prefix, now_ns));
+    hottest.push_back(of_prefix(prefix, told));
   }
   reply_json(writer,
              {{"model", service.model_name},
-              {"now", seconds_of(now_ns)},
+              {"now", seconds_of(told.now_ns)},
               {"started", service.card.created_s},
               {"context_tokens", service.context_tokens},
               {"memory_class", service.memory_class},
@@ -210,10 +219,10 @@ Result<Json> tree_page(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t limit, number_of(http, "limit", kDefaultPage, 1, kLargestPage));
   const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
   const cache::Listing listing = service.cache->list(SegmentId{after}, limit, tenant);
-  const std::int64_t now_ns = service.clock->wall_ns();
+  const Told told(service);
   Json prefixes = Json::array();
-  for (const cache::ListedPrefix& prefix : listing.prefixes) prefixes.push_back(of_prefix(prefix, now_ns));
-  return Json{{"now", seconds_of(now_ns)},
+  for (const cache::ListedPrefix& prefix : listing.prefixes) prefixes.push_back(of_prefix(prefix, told));
+  return Json{{"now", seconds_of(told.now_ns)},
               {"prefixes", std::move(prefixes)},
               {"next", listing.next ? Json(listing.next->value()) : Json()}};
 }

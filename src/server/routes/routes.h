@@ -68,7 +68,9 @@ struct SlotFiles {
 struct Pins {
   // Pins the prefix of this name, or ends that. Returns false if that is so already. May wait for the disk.
   std::function<Result<bool>(const PrefixHash& prefix, bool pin)> change;
-  os::Executor* executor;  // runs it
+  // The names of all pinned prefixes. Thread safe.
+  std::function<std::vector<PrefixHash>()> all;
+  os::Executor* executor;  // runs changes
 };
 
 // The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
