@@ -31,6 +31,7 @@ class CacheApi(FlagCase):
         self.assertEqual(shown["prompt_tokens"]["prefill"], sum(reply["prompt_n"] for reply in replies))
         self.assertEqual(shown["saved"]["tokens"], replies[1]["cache_n"])
         self.assertGreater(shown["saved"]["seconds"], 0)
+        self.assertEqual(shown["predicted_tokens"], 8)
         self.assertEqual(shown["requests"], {"accepted": 2, "running": 0, "waiting": 0})
         last = shown["ended"][0]
         self.assertEqual((last["cached_tokens"], last["prefilled_tokens"], last["predicted_tokens"], last["end"]),

@@ -50,6 +50,7 @@ class LivePage(PageCase):
             written = "Number(document.querySelector('.running .figures b')?.innerText.replaceAll(',', ''))"
             first = tab.wait(f"{written} > 0 && {written}")
             tab.wait(f"{written} > {first}")
+            tab.wait("document.querySelector('.curve.sampled')?.getBBox().height > 5")
             self.assertIn("writes", tab.run("document.querySelector('.running').innerText"))
             self.assertEqual(flaws(tab), [])
             self.picture(tab, "running")

@@ -76,7 +76,7 @@ function Reused({node}) {
   const counts = {memory: tokens.memory ?? 0, ram: tokens.ram ?? 0, disk: tokens.disk ?? 0, shared: tokens.shared ?? 0, prefilled: timings.prompt_n ?? 0};
   const prompt = (timings.cache_n ?? 0) + counts.prefilled;
   const cause = readCause(timings);
-  const rate = timings.predicted_ms > 0 ? `${(1000 * timings.predicted_n / timings.predicted_ms).toFixed(1)} tokens/s` : "";
+  const rate = timings.predicted_n > 1 && timings.predicted_ms > 0 ? `${(1000 * (timings.predicted_n - 1) / timings.predicted_ms).toFixed(1)} tokens/s` : "";
   return (
     <div class="reused">
       <TokenBar counts={counts} whole={prompt}/>

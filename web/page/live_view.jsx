@@ -136,11 +136,11 @@ function Tenants({tenants, now}) {
       <h2 id="tenants">Tenants</h2>
       <div class="wide" tabIndex={0} role="region" aria-labelledby="tenants">
         <table>
-          <thead><tr><th scope="col" class="name">tenant</th><th scope="col">requests</th><th scope="col">reused</th><th scope="col">prefilled</th><th scope="col">written</th><th scope="col">last</th></tr></thead>
+          <thead><tr><th scope="col" class="name">tenant</th><th scope="col">requests</th><th scope="col">reused</th><th scope="col">prefilled</th><th scope="col">last</th></tr></thead>
           <tbody>{tenants.map(one => (
             <tr key={one.number}>
-              <th scope="row" class="name">{one.number}{one.own ? <span class="soft"> you</span> : null}{one.salted ? null : <span class="soft"> without a salt</span>}</th>
-              <td>{grouped(one.requests)}</td><td>{percent(one.cached, one.prompt)}</td><td>{compact(one.prefilled)}</td><td>{compact(one.sampled)}</td><td>{ago(now - one.at)}</td>
+              <th scope="row" class="name">{one.number}<span class="soft">{[one.own ? "you" : "", one.salted ? "" : "no salt"].filter(Boolean).map(word => ` ${word}`).join(",")}</span></th>
+              <td>{grouped(one.requests)}</td><td>{percent(one.cached, one.prompt)}</td><td>{compact(one.prefilled)}</td><td>{ago(now - one.at)}</td>
             </tr>))}</tbody>
         </table>
       </div>

@@ -1,7 +1,7 @@
 // The stored prefixes as a tree of rows, of which only those in view exist.
 
 import {useEffect, useRef, useState} from "preact/hooks";
-import {bytes, grouped, percent, plural} from "../shared/text.js";
+import {bytes, grouped, percent} from "../shared/text.js";
 
 const ROW = 34;       // pixels
 const HEIGHT = 16 * ROW;
@@ -18,7 +18,7 @@ function Row({node, place, isOpen, isActive, total, onPick, onToggle}) {
          onClick={() => onPick(node)} onDblClick={() => onToggle(node)}>
       <span class="twist" aria-hidden="true" onClick={event => { event.stopPropagation(); onToggle(node); }}>{isLeaf ? "" : isOpen ? "▾" : "▸"}</span>
       <span class="span">{grouped(node.begin)}–{grouped(node.end)}</span>
-      <span class="label">{plural(node.end - node.begin, "token")}{node.pinned || node.kept ? <span class="chip">{node.pinned ? "pinned" : "kept"}</span> : null}</span>
+      <span class="label">{grouped(node.end - node.begin)}<span class="unit"> tokens</span>{node.pinned || node.kept ? <span class="chip">{node.pinned ? "pinned" : "kept"}</span> : null}</span>
       <span class="tiers">{node.tiers.map(tier => <span key={tier} class={`key ${tier}`} aria-hidden="true"></span>)}<span class="hidden">{tiers}</span></span>
       <span class="heat"><span class="fill" style={{width: `${Math.round(100 * node.heat)}%`}}></span><span class="hidden">heat {percent(node.heat, 1)}</span></span>
       <span class="size" title={`${percent(node.allBytes, total)} of all, with what continues it`}>{bytes(node.allBytes)}</span>

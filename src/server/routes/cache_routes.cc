@@ -191,6 +191,7 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
               {"points", cache.points},
               {"tiers", of_tiers(cache, service.cache->share_counters())},
               {"prompt_tokens", of_sources(stats)},
+              {"predicted_tokens", stats.predicted_tokens},
               {"saved", of_savings(*service.savings, work_of(stats))},
               {"requests", {{"accepted", stats.requests}, {"running", stats.running}, {"waiting", stats.waiting}}},
               {"running", of_running(service.scheduler->places().all())},
