@@ -1,0 +1,148 @@
+"""The view of stored prefixes: the tree, pins, warming, forgetting, and ten thousand nodes."""
+
+import json
+import time
+
+from page_case import BASE_URL, PageCase, support
+
+from checks import flaws
+
+
+class Prefixes(PageCase):
+    def stored(self, *flags):
+        server = self.server("--kv-disk-dir", support.fresh_directory(), *flags)
+        text = support.words(200, 5)
+        for ending in ("", " river", " stone"):
+            self.converse(server, text + ending)
+        return server
+
+    def test_the_tree_is_shown_and_walked(self):
+        tab = self.open(self.stored(), "prefixes")
+        tab.wait("document.querySelectorAll('.row').length >= 2")
+        self.assertEqual(flaws(tab), [])
+        tab.run("document.querySelector('.list').focus()")
+        tab.press("ArrowDown")
+        tab.wait("document.querySelector('.row.active')")
+        chosen = "document.querySelector('.list').getAttribute('aria-activedescendant')"
+        first = tab.run(chosen)
+        tab.press("End")
+        tab.wait(f"{chosen} !== {json.dumps(first)}")
+        tab.has("last used")
+        self.picture(tab, "prefixes")
+        self.assertEqual(tab.complaints(), [])
+
+    def test_a_prefix_is_pinned_and_unpinned(self):
+        server = self.stored()
+        tab = self.open(server, "prefixes")
+        tab.click(".row")
+        support.wait_until(lambda: self.on_disk(server), "the prefix is on disk")
+        tab.click_button("Pin")
+        tab.has("Done: pinned.")
+        tab.wait("document.querySelector('.row.active .chip')?.innerText === 'pinned'")
+        tab.click_button("Unpin")
+        tab.has("Done: no longer pinned.")
+        tab.wait("document.querySelector('.row.active .chip')?.innerText !== 'pinned'")
+
+    @staticmethod
+    def on_disk(server):
+        prefixes = server.get("/cache/tree")["prefixes"]
+        return prefixes and all(one["disk_bytes"] > 0 for one in prefixes)
+
+    def test_nothing_is_forgotten_without_a_yes(self):
+        server = self.stored()
+        tab = self.open(server, "prefixes")
+        tab.click(".row")
+        tab.click_button("Forget…")
+        tab.has("Forget this prefix?")
+        self.assertEqual(flaws(tab), [])
+        self.picture(tab, "confirm")
+        tab.click_button("Keep it", "dialog")
+        tab.wait("!document.querySelector('dialog[open]')")
+        self.assertGreater(len(server.get("/cache/tree")["prefixes"]), 0)
+        tab.click_button("Forget…")
+        tab.wait("document.querySelector('dialog[open]')")
+        tab.press("Escape")
+        tab.wait("!document.querySelector('dialog[open]')")
+        self.assertGreater(len(server.get("/cache/tree")["prefixes"]), 0)
+
+    def test_everything_is_forgotten_after_a_yes(self):
+        server = self.stored()
+        tab = self.open(server, "prefixes")
+        tab.wait("document.querySelector('.row')")
+        tab.click("details:last-of-type summary")
+        tab.click_button("Forget everything…")
+        tab.click_button("Forget it", "dialog")
+        tab.has("Done: forgotten.")
+        tab.has("Nothing is stored yet.")
+        self.assertEqual(server.get("/cache/tree")["prefixes"], [])
+
+    def test_a_prompt_is_warmed(self):
+        server = self.stored()
+        tab = self.open(server, "prefixes")
+        tab.click("details summary")
+        tab.click("details textarea")
+        tab.type(support.words(120, 6))
+        tab.click_button("Warm it")
+        tab.has("Done: warm.")
+        lookup = server.post("/cache/lookup", {"prompt": support.words(120, 6)})
+        self.assertGreater(lookup["cached_tokens"], 100)
+        tab.run("document.querySelector('details textarea').select()")
+        tab.type("{not json")
+        tab.click_button("Warm it")
+        tab.wait("document.querySelector('#warm-error').innerText !== ''")
+
+    def test_ten_thousand_nodes_are_smooth(self):
+        tab = self.browser.tab()
+        tab.serve("/cache/tree", json.dumps(large_tree(10_000)))
+        tab.main_thread_ms()
+        tab.open(BASE_URL.format(self.stored().port) + "#prefixes")
+        tab.has("10,000 nodes")
+        self.assertLess(tab.run("document.querySelectorAll('.row').length"), 60, "only rows in view exist")
+        self.assertGreater(tab.run(INK), 10_000, "the map is drawn")
+        for what, step in (("scrolling", "list.scrollTop += 120"), ("choosing", press("ArrowDown")), ("pointing", POINT)):
+            with self.subTest(what):
+                self.assertLess(frame_ms(tab, step), 16)
+        self.assertEqual(flaws(tab), [])
+        self.picture(tab, "ten-thousand")
+        self.assertEqual(tab.complaints(), [])
+
+
+INK = """(() => { const canvas = document.querySelector("canvas"), {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let ink = 0;
+  for (let i = 3; i < data.length; i += 4) ink += data[i] > 0;
+  return ink; })()"""
+POINT = "document.querySelector('canvas:last-child').dispatchEvent(new PointerEvent('pointermove', {clientX: 300 + i, clientY: 300, bubbles: true}))"
+
+
+def press(key):
+    return f"list.dispatchEvent(new KeyboardEvent('keydown', {{key: {json.dumps(key)}, bubbles: true}}))"
+
+
+def frame_ms(tab, step, frames=60):
+    """Processor time of the page's thread for a frame in which this happens: the median of five rounds."""
+    rounds = []
+    for _ in range(5):
+        before = tab.main_thread_ms()
+        tab.run(f"""(async () => {{ const list = document.querySelector(".list");
+            for (let i = 0; i < {frames}; ++i) {{ {step}; await new Promise(requestAnimationFrame); }} }})()""")
+        rounds.append((tab.main_thread_ms() - before) / frames)
+    return sorted(rounds)[2]
+
+
+def large_tree(count):
+    """Conversations that branch from each other, as the server lists them."""
+    now = time.time()
+    prefixes = [{"number": 1, "parent": 0, "begin": 0, "end": 9000}]
+    for number in range(2, count + 1):
+        parent = prefixes[-1 if number % 3 else (number * 7919) % len(prefixes)]
+        prefixes.append({"number": number, "parent": parent["number"], "begin": parent["end"],
+                         "end": parent["end"] + 50 + number * 37 % 900})
+    for one in prefixes:
+        size = (one["end"] - one["begin"]) * 1000
+        one.update(id=f"{one['number']:016x}", ram_bytes=size if one["number"] % 4 == 0 else 0, disk_bytes=size, points=0, hits=one["number"] % 9,
+                   last_use=now - one["number"] * 61 % 900_000, pinned=False, kept_until=None)
+    return {"now": now, "prefixes": prefixes, "next": None}
+
+
+if __name__ == "__main__":
+    support.main()
