@@ -5,6 +5,8 @@ option(KVKEEP_INSTALL_LLAMA_SERVER "Install a link named llama-server to kvkeep,
 
 install(TARGETS kvkeep)
 install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Its code is in the pages that the program has in it.
+install(FILES web/vendor/preact/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME LICENSE.preact)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES packaging/grafana/kvkeep.json packaging/prometheus/kvkeep-alerts.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 

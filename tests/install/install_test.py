@@ -58,6 +58,7 @@ class Install(unittest.TestCase):
     def test_links_of_all_pages_lead_to_something_installed(self):
         docs = self.path("share", "doc", "kvkeep")
         self.assertTrue(os.path.isfile(f"{docs}/LICENSE"))
+        self.assertTrue(os.path.isfile(f"{docs}/LICENSE.preact"))
         pages = glob.glob(f"{docs}/**/*.md", recursive=True)
         self.assertGreater(len(pages), 25)
         links = [(page, link) for page in pages for link in links_of(page)]

@@ -148,8 +148,14 @@ TEST(OffendersJson, ShowsLinesOnlyIfAsked) {
 
 TEST(OffendersJson, ShowsTheWorst) {
   explain::Offenders offenders;
-  for (int i = 0; i < 50; ++i)
-    offenders.merge({.client = "agent", .place = std::to_string(i), .lost_tokens = 100ULL + i});
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    offenders.merge({.client = "agent",
+                     .place = std::to_string(i),
+                     .kind = "volatile-text",
+                     .what = "date",
+                     .line = "",
+                     .lost_tokens = 100 + i});
+  }
   const api::Json list = offenders_json(offenders, false)["offenders"];
   ASSERT_EQ(list.size(), 20U);
   EXPECT_EQ(list[0]["lost_tokens"], 149);
