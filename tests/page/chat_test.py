@@ -22,8 +22,8 @@ class Chat(PageCase):
         super().start_class_servers()
         cls.shared = cls.class_server()
 
-    def begin(self, most_tokens=6, **settings):
-        tab = self.open(self.shared, "chat", **settings)
+    def begin(self, most_tokens=6, server=None):
+        tab = self.open(server or self.shared, "chat")
         tab.click("details summary")
         tab.click(".pair input")
         tab.run("document.querySelector('.pair input').select()")
@@ -81,13 +81,14 @@ class Chat(PageCase):
         self.assertEqual(flaws(tab), [])
 
     def test_a_reply_is_stopped(self):
-        tab = self.begin(most_tokens=4000)
+        server = self.server("-c", 65536)  # room for a reply that is still being written when it is stopped
+        tab = self.begin(60_000, server)
         self.say(tab, "write much")
         tab.wait(f"{LAST}.querySelector('.text')?.innerText.length > 20")
         tab.press("Escape")
         tab.has("Stopped.")
         # The job ends with its client.
-        support.wait_until(lambda: not any(slot["is_processing"] for slot in self.shared.get("/slots")), "no job runs")
+        support.wait_until(lambda: not any(slot["is_processing"] for slot in server.get("/slots")), "no job runs")
         tab.click_button("Again")
         tab.has("2 / 2")
         tab.click_button("Stop")
