@@ -114,6 +114,9 @@ class CacheApi(FlagCase):
                 self.assertLessEqual(one["begin"], numbers[one["parent"]]["end"])
         hottest = server.get("/cache")["hottest"]
         self.assertTrue(hottest and hottest[0]["hits"] >= hottest[-1]["hits"] > 0)
+        self.assertEqual(server.get("/cache?hottest=1")["hottest"], hottest[:1])
+        self.assertEqual(server.get("/cache?hottest=0")["hottest"], [])
+        self.assert_refused(400, server.get, "/cache?hottest=101", contains="'hottest' must be a whole number")
         self.assertNotIn("river", json.dumps([whole, server.get("/cache")]), "no text of prompts")
         for query in ("?limit=0", "?limit=10001", "?limit=x", "?after=-1", "?limit=1e3"):
             self.assert_refused(400, server.get, "/cache/tree" + query, contains="must be a whole number")

@@ -25,7 +25,7 @@ LIMIT_S = 60  # generous, for busy machines: reached only when a test fails
 
 
 class Browser:
-    def __init__(self):
+    def __init__(self, niceness=0):
         program = next(filter(None, map(shutil.which, NAMES)), None)
         if not program:
             raise AssertionError(f"none of {', '.join(NAMES)} is installed (scripts/setup installs chromium)")
@@ -34,7 +34,7 @@ class Browser:
         self._in, theirs_out = os.pipe()
         # Chromium reads commands from descriptor 3 and writes to 4.
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program, *FLAGS, f"--user-data-dir={self._profile}"],
+            ["/bin/sh", "-c", f'exec nice -n {niceness} "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program, *FLAGS, f"--user-data-dir={self._profile}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(theirs_in, theirs_out))
         os.close(theirs_in)
         os.close(theirs_out)
@@ -143,6 +143,12 @@ class Tab:
 
     def open(self, url):
         self.call("Page.navigate", url=url)
+
+    def load_anew(self):
+        """Loads the page again, with nothing of it in the browser's cache."""
+        self.run("window.isOld = true")
+        self.call("Page.reload", ignoreCache=True)
+        self.wait("!window.isOld")
 
     def run(self, script):
         """Returns the value of a JavaScript expression; waits for a promise."""

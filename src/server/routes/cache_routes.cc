@@ -29,7 +29,8 @@ namespace {
 
 using api::Json;
 
-constexpr std::size_t kHottest = 10;
+constexpr std::uint32_t kHottest = 10;  // by default
+constexpr std::uint32_t kMostHottest = 100;
 constexpr std::size_t kDefaultPage = 1'000;
 constexpr std::size_t kLargestPage = 10'000;
 constexpr std::size_t kIdBytes = 8;
@@ -44,6 +45,19 @@ Tenant asking_tenant(const Service& service, const HttpRequest& http, std::strin
 }
 
 double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+// A whole number of the query; `absent` if it is not there.
+Result<std::uint32_t> number_of(const HttpRequest& http, std::string_view name, std::uint32_t absent, std::uint32_t low,
+                                std::uint32_t high) {
+  const std::string_view text = http.parameter(name);
+  if (text.empty()) return absent;
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < low || number > high) {
+    return invalid(fmt::format("'{}' must be a whole number from {} to {}", name, low, high));
+  }
+  return number;
+}
 
 // ---- GET /cache ----
 
@@ -170,17 +184,20 @@ Json of_sources(const SchedulerStats& stats) {
           {"shared", figures.shared_tokens}, {"prefill", figures.missed_tokens}, {"new", figures.new_tokens}};
 }
 
-void show_cache(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+Result<Json> overview(const Service& service, const HttpRequest& http) {
+  TRY_ASSIGN(const std::uint32_t most_hottest, number_of(http, "hottest", kHottest, 0, kMostHottest));
   const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
   const SchedulerStats stats = service.scheduler->stats();
   const cache::CacheStats cache = service.cache->stats();
   const Told told(service);
   Json hottest = Json::array();
-  for (const cache::ListedPrefix& prefix : service.cache->hottest(kHottest, tenant)) {
-    hottest.push_back(of_prefix(prefix, told));
+  // To find them takes time for each prefix that is known.
+  if (most_hottest > 0) {
+    for (const cache::ListedPrefix& prefix : service.cache->hottest(most_hottest, tenant)) {
+      hottest.push_back(of_prefix(prefix, told));
+    }
   }
-  reply_json(writer,
-             {{"model", service.model_name},
+  return Json{{"model", service.model_name},
               {"now", seconds_of(told.now_ns)},
               {"started", service.card.created_s},
               {"context_tokens", service.context_tokens},
@@ -197,23 +214,15 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
               {"running", of_running(service.scheduler->places().all())},
               {"ended", of_ended(service.scheduler->places().ended(), tenant)},
               {"tenants", of_tenants(service.scheduler->places().tenants(), tenant)},
-              {"hottest", std::move(hottest)}});
+              {"hottest", std::move(hottest)}};
+}
+
+void show_cache(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  const Result<Json> shown = overview(service, http);
+  shown ? reply_json(writer, *shown) : send_refusal(writer, shown.error());
 }
 
 // ---- GET /cache/tree ----
-
-// A whole number of the query; `absent` if it is not there.
-Result<std::uint32_t> number_of(const HttpRequest& http, std::string_view name, std::uint32_t absent, std::uint32_t low,
-                                std::uint32_t high) {
-  const std::string_view text = http.parameter(name);
-  if (text.empty()) return absent;
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < low || number > high) {
-    return invalid(fmt::format("'{}' must be a whole number from {} to {}", name, low, high));
-  }
-  return number;
-}
 
 Result<Json> tree_page(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t after, number_of(http, "after", 0, 0, UINT32_MAX - 1));
