@@ -101,7 +101,9 @@ class Prefixes(PageCase):
         tab.wait(f"{INK} > 10_000")  # pixels of the map
         for what, step in (("scrolling", "list.scrollTop += 120"), ("choosing", press("ArrowDown")), ("pointing", POINT)):
             with self.subTest(what):
-                self.assertLess(frame_ms(tab, step), 16)
+                taken = frame_ms(tab, step)
+                print(f"{what} in a tree of 10,000 nodes: {taken:.1f} ms per frame")
+                self.assertLess(taken, 16)
         self.assertEqual(flaws(tab), [])
         self.picture(tab, "ten-thousand")
         self.assertEqual(tab.complaints(), [])
