@@ -79,6 +79,7 @@ class Comparer {
       const CommonRun& run = found_.runs.back();
       at = {run.here + run.size, run.there + run.size};
     }
+    mark_moved();
     const bool any = !found_.runs.empty();
     found_.here_gap = any ? found_.runs.front().here : here_.size();
     found_.there_gap = any ? found_.runs.front().there : there_.size();
@@ -116,17 +117,36 @@ class Comparer {
       --at.there;
     }
     const std::size_t size = common_prefix(here_.subspan(at.here), there_.subspan(at.there));
-    if (at.there < reached_) found_.moved += size;
-    reached_ = std::max(reached_, at.there + size);
     found_.common += size;
     found_.runs.push_back(
         {static_cast<std::uint32_t>(at.here), static_cast<std::uint32_t>(at.there), static_cast<std::uint32_t>(size)});
   }
 
+  // The heaviest chain of runs that ascend on both sides stayed in order; the others moved. A phrase that is found
+  // again far away by chance thus moves itself, and not all that follows it.
+  void mark_moved() {
+    std::vector<CommonRun>& runs = found_.runs;
+    std::vector<std::size_t> weight(runs.size());
+    std::vector<std::size_t> before(runs.size(), runs.size());  // the run before in the chain; runs.size(): none
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (runs[j].there + runs[j].size > runs[i].there || weight[j] <= weight[i]) continue;
+        weight[i] = weight[j];
+        before[i] = j;
+      }
+      weight[i] += runs[i].size;
+      if (weight[i] > weight[last]) last = i;
+    }
+    if (runs.empty()) return;
+    for (CommonRun& run : runs) run.moved = true;
+    for (std::size_t i = last; i < runs.size(); i = before[i]) runs[i].moved = false;
+    found_.moved = found_.common - weight[last];
+  }
+
   const TokenSpan here_;
   const TokenSpan there_;
   std::optional<Samples> samples_;
-  std::size_t reached_ = 0;  // the end of the farthest run in `there`
   Comparison found_;
 };
 

@@ -24,13 +24,14 @@ struct CommonRun {
   std::uint32_t here = 0;
   std::uint32_t there = 0;
   std::uint32_t size = 0;
+  bool moved = false;  // it does not belong to the longest text that comes in the same order on both sides
   bool operator==(const CommonRun&) const = default;
 };
 
 struct Comparison {
   std::vector<CommonRun> runs = {};  // ascending in `here`, apart; at least kLeastRun long
   std::size_t common = 0;            // tokens in the runs
-  std::size_t moved = 0;             // of them, those whose run comes before an earlier run in `there`
+  std::size_t moved = 0;             // of them, those in runs that moved
   // Tokens of each side before the first run, or all of them if there is no run.
   std::size_t here_gap = 0;
   std::size_t there_gap = 0;

@@ -93,6 +93,19 @@ TEST(Comparison, OtherOrderIsMoved) {
   EXPECT_EQ(compare(joined({{1}, a, b}), joined({{2}, a, b})).moved, 0U);
 }
 
+// A phrase of the beginning that is found again far away must not make everything between look moved.
+TEST(Comparison, APhraseFarAwayMovesItselfOnly) {
+  const Tokens phrase = fresh_tokens(60, 100);
+  const Tokens a = fresh_tokens(900, 1000);
+  const Tokens b = fresh_tokens(700, 5000);
+  const Comparison found = compare(joined({{1}, phrase, a, b}), joined({{2}, a, b, phrase, fresh_tokens(9, 9000)}));
+  EXPECT_EQ(found.common, 1660U);
+  EXPECT_EQ(found.moved, 60U);
+  ASSERT_EQ(found.runs.size(), 2U);
+  EXPECT_TRUE(found.runs[0].moved);
+  EXPECT_FALSE(found.runs[1].moved);
+}
+
 TEST(Comparison, NothingInCommon) {
   const Comparison found = compare(fresh_tokens(3000, 1), fresh_tokens(2000, 100'000));
   EXPECT_TRUE(found.runs.empty());
