@@ -21,21 +21,40 @@ std::size_t digits_at(std::string_view text, std::size_t at) {
 }
 
 // Digits, a separator, digits and so on: "2026-05-04", "5/4/26", "17:05".
-bool has_figures(std::string_view text, std::string_view separators, std::size_t groups) {
+struct Figures {
+  std::size_t groups = 0;
+  char separator = 0;
+  bool has_year = false;  // four digits
+};
+
+// Reads as many groups as there are from `begin` on, each of at most four digits and after the same separator.
+Figures figures_at(std::string_view text, std::size_t begin, std::string_view separators) {
+  Figures found;
+  for (std::size_t at = begin;;) {
+    const std::size_t digits = digits_at(text, at);
+    if (digits == 0 || digits > 4) return found;
+    found.has_year |= digits == 4;
+    ++found.groups;
+    at += digits;
+    if (at >= text.size() || !separators.contains(text[at])) return found;
+    if (found.separator != 0 && text[at] != found.separator) return found;
+    found.separator = text[at++];
+  }
+}
+
+template <typename Wanted>
+bool has_figures(std::string_view text, std::string_view separators, Wanted wanted) {
   for (std::size_t begin = 0; begin < text.size(); ++begin) {
     if (!is_digit(text[begin]) || (begin > 0 && is_digit(text[begin - 1]))) continue;
-    std::size_t at = begin;
-    std::size_t found = 0;
-    for (char separator = 0;;) {
-      const std::size_t digits = digits_at(text, at);
-      if (digits == 0 || digits > 4) break;
-      at += digits;
-      if (++found == groups) return true;
-      if (at >= text.size() || !separators.contains(text[at]) || (separator != 0 && text[at] != separator)) break;
-      separator = text[at++];
-    }
+    if (wanted(figures_at(text, begin, separators))) return true;
   }
   return false;
+}
+
+// With dots, figures without a year are versions ("0.2.0") and addresses ("127.0.0.1").
+bool is_day(const Figures& figures) {
+  if (figures.separator == '.') return figures.groups == 3 && figures.has_year;
+  return figures.groups >= 3;
 }
 
 constexpr std::array kMonths =
@@ -69,8 +88,10 @@ bool names_day(std::string_view text) {
   return false;
 }
 
-bool is_date(std::string_view text) { return has_figures(text, "-/.", 3) || names_day(text); }
-bool is_time(std::string_view text) { return has_figures(text, ":", 2); }
+bool is_date(std::string_view text) { return has_figures(text, "-/.", is_day) || names_day(text); }
+bool is_time(std::string_view text) {
+  return has_figures(text, ":", [](const Figures& figures) { return figures.groups >= 2 && !figures.has_year; });
+}
 
 // Words that are digits, in both changed texts.
 bool is_number(std::string_view text) {
