@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <vector>
 
 namespace kvkeep::explain {
@@ -13,6 +14,8 @@ namespace {
 constexpr std::size_t kSmallGap = 16;
 // Changed stretches up to this length may be a line that changes each time.
 constexpr std::size_t kShortChange = 96;
+// Two messages of which less than one part in so many is the same are not two forms of one message.
+constexpr std::size_t kSameShare = 4;
 // So much text left out by a template is words of its own, and no message.
 constexpr std::size_t kTemplateWords = 16;
 
@@ -98,6 +101,7 @@ class Difference {
     if (own > 0) previous_ = parts[own - 1].place;
     if (own + 1 < parts.size()) next_ = parts[own + 1].place;
     has_place_ = true;
+    part_begin_ = parts[own].begin;
     part_end_ = own + 1 < parts.size() ? parts[own + 1].begin : Position{} + facts_.prompt_tokens;
     in_template_ = place_.field == PromptField::kTemplate;
     settle_place();
@@ -121,6 +125,10 @@ class Difference {
     return facts_.comparison.here_gap <= kShortChange && facts_.comparison.there_gap <= kShortChange;
   }
   bool replaced() const { return facts_.comparison.here_gap > 0 && facts_.comparison.there_gap > 0; }
+  bool was_cut() const {
+    return facts_.comparison.here_gap <= kShortChange && facts_.comparison.there_gap > kShortChange;
+  }
+  bool in(KnownFrom conversation) const { return facts_.known_from == conversation; }
   // The same field goes on after the change, for more than a full stop.
   bool goes_on() const { return *facts_.at + facts_.comparison.here_gap + kLeastRun <= part_end_; }
 
@@ -144,9 +152,36 @@ class Difference {
   }
 
   BreakKind kind_in_tools(VolatileText what) const {
-    if (facts_.comparison.moved >= kLeastLost) return BreakKind::kToolsReordered;
+    if (a_tool_moved()) return BreakKind::kToolsReordered;
     const bool changes = what != VolatileText::kNone && is_short() && replaced() && significant();
     return changes ? BreakKind::kVolatileText : BreakKind::kToolsChanged;
+  }
+
+  // Phrases that several tools have are found at other places as well: most of a tool must have moved.
+  bool a_tool_moved() const {
+    if (facts_.comparison.moved < kLeastLost || facts_.parts == nullptr) return false;
+    std::map<std::uint32_t, std::pair<std::size_t, std::size_t>> tools;  // by number: tokens that moved, and all
+    const std::vector<PromptPart>& parts = facts_.parts->parts;
+    for (std::size_t i = facts_.parts->find(*facts_.at); i < parts.size(); ++i) {
+      if (parts[i].place.field != PromptField::kTool) continue;
+      const Position end = i + 1 < parts.size() ? parts[i + 1].begin : Position{} + facts_.prompt_tokens;
+      auto& [moved, all] = tools[parts[i].place.index];
+      moved += common_between(parts[i].begin, end, true);
+      all += end - parts[i].begin;
+    }
+    return std::ranges::any_of(tools, [](const auto& tool) { return tool.second.first * 2 > tool.second.second; });
+  }
+  // Tokens of the prompt in a range after the difference that the known prompt has as well; with `moved` only those
+  // that come in another order.
+  std::size_t common_between(Position begin, Position end, bool moved) const {
+    std::size_t sum = 0;
+    for (const CommonRun& run : facts_.comparison.runs) {
+      if (moved && !run.moved) continue;
+      const Position first = std::max(begin, *facts_.at + run.here);
+      const Position last = std::min(end, *facts_.at + run.here + run.size);
+      if (first < last) sum += last - first;
+    }
+    return sum;
   }
 
   BreakKind kind_without_messages(VolatileText what) const {
@@ -155,19 +190,39 @@ class Difference {
   }
 
   BreakKind kind_in_message(VolatileText what) const {
+    if (place_.role == PromptRole::kSystem && is_another_message()) return BreakKind::kNewContent;
+    if (place_.role == PromptRole::kTool || place_.role == PromptRole::kAssistant) return kind_in_answer(what);
     if (what == VolatileText::kBillingLine || what == VolatileText::kGitStatus) return BreakKind::kVolatileText;
     if (is_short() && what != VolatileText::kNone) return BreakKind::kVolatileText;
     if (is_short() && replaced() && goes_on()) return BreakKind::kVolatileText;
     // Another task before text that stayed: nothing of it was there before.
     const bool task = place_.role == PromptRole::kUser && place_.field == PromptField::kContent && !goes_on();
-    return task ? BreakKind::kNewContent : BreakKind::kMessageChanged;
+    return task && !in(KnownFrom::kSameConversation) ? BreakKind::kNewContent : BreakKind::kMessageChanged;
+  }
+  // The instructions of another agent, before tools that both agents have.
+  bool is_another_message() const {
+    if (!replaced() || is_short()) return false;
+    const std::size_t same = (*facts_.at - part_begin_) + common_between(*facts_.at, part_end_, false);
+    return same * kSameShare < part_end_ - part_begin_;
+  }
+  // Tools and models say something else each time that they are asked; only within a conversation a client has changed
+  // what they said.
+  BreakKind kind_in_answer(VolatileText what) const {
+    const bool is_tool = place_.role == PromptRole::kTool;
+    if (is_tool && is_short() && (what == VolatileText::kDate || what == VolatileText::kTime))
+      return BreakKind::kVolatileText;
+    if (in(KnownFrom::kAnother)) return BreakKind::kNewContent;
+    if (in(KnownFrom::kSameConversation) || !replaced() || was_cut()) return BreakKind::kMessageChanged;
+    const bool is_edited = place_.field == PromptField::kContent && !is_tool && goes_on();
+    return is_edited ? BreakKind::kMessageChanged : BreakKind::kNewContent;
   }
 
   // A message put in or left out brings text; a template that changes its mind only words of its own.
   BreakKind kind_between_messages(VolatileText what) const {
     if (what == VolatileText::kDate || what == VolatileText::kTime) return BreakKind::kVolatileText;
     const bool own_words = !goes_on_in_text() && facts_.comparison.there_gap <= kTemplateWords;
-    return own_words ? BreakKind::kTemplateRewrote : BreakKind::kMessageChanged;
+    if (own_words) return BreakKind::kTemplateRewrote;
+    return in(KnownFrom::kAnother) && replaced() ? BreakKind::kNewContent : BreakKind::kMessageChanged;
   }
   bool goes_on_in_text() const { return *facts_.at + facts_.comparison.here_gap > part_end_; }
 
@@ -210,6 +265,7 @@ class Difference {
   PromptPlace place_;
   PromptPlace previous_;
   PromptPlace next_;
+  Position part_begin_;
   Position part_end_;
 };
 
@@ -244,9 +300,14 @@ CacheBreak from_loss(const BreakFacts& facts) {
 
 // Prompts that begin otherwise and share a part by chance are not each other's changed form.
 bool shares_by_chance(const BreakFacts& facts, const CacheBreak& found) {
-  const bool by_text = found.kind == BreakKind::kMessageChanged ||
+  const bool by_text = found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kNewContent ||
                        (found.kind == BreakKind::kVolatileText && found.what == VolatileText::kNone);
   return by_text && facts.comparison.common * 2 < facts.prompt_tokens;
+}
+// The difference tells more than that nothing is known of a prompt that begins like this one.
+bool tells_more(const BreakFacts& facts, const CacheBreak& found) {
+  const bool explained = facts.other_salt || facts.other_settings;
+  return !shares_by_chance(facts, found) && !(explained && found.kind == BreakKind::kNewContent);
 }
 
 CacheBreak of_unknown(const BreakFacts& facts) {
@@ -275,9 +336,9 @@ CacheBreak find_break(const BreakFacts& facts) {
   const bool unlike = facts.known_tokens <= facts.beginning_tokens + kSmallGap;
   if (facts.at) {
     CacheBreak found = Difference(facts).find();
-    const bool named = found.kind != BreakKind::kNewContent && !(unlike && shares_by_chance(facts, found));
-    if (named || !unlike) {
-      if (!named && unused(facts) > kSmallGap) return simple(facts, BreakKind::kNoPoint, unused(facts));
+    if (!unlike || tells_more(facts, found)) {
+      const bool is_new = found.kind == BreakKind::kNewContent;
+      if (is_new && unused(facts) > kSmallGap) return simple(facts, BreakKind::kNoPoint, unused(facts));
       found.lost_tokens += unused(facts);
       return found;
     }
@@ -318,10 +379,15 @@ std::string_view advice(const CacheBreak& found) {
   switch (found.kind) {
     case kNone: return "";
     case kNewContent:
-      return found.lost_tokens < kLeastLost
-                 ? ""
-                 : "Text that stays the same comes after text that is new each time: put it first. For Claude Code "
-                   "with a model name that it does not know, --stabilize all,late-system does so.";
+      if (found.lost_tokens < kLeastLost) return "";
+      if (found.has_place && (found.place.role == PromptRole::kTool || found.place.role == PromptRole::kAssistant)) {
+        return "A tool or the model answered otherwise than the last time, before text that is the same again. There "
+               "is "
+               "nothing to do, unless a tool prints what need not be there, such as times or an order by chance.";
+      }
+      return "Text that stays the same comes after text that is new each time: put it first. For Claude Code with a "
+             "model "
+             "name that it does not know, --stabilize all,late-system does so.";
     case kNothingKnown: return "";
     case kVolatileText:
       return found.what == VolatileText::kBillingLine

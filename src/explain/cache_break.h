@@ -21,7 +21,7 @@ enum class BreakKind : std::uint8_t {
   kNewContent,        // the rest came for the first time
   kNothingKnown,      // no known prompt begins like it
   kVolatileText,      // a text that changes each time stands before text that stayed the same
-  kMessageChanged,    // an earlier message was edited, put in or left out
+  kMessageChanged,    // an earlier message was edited, put in or left out in its conversation
   kToolsReordered,    // the same tools in another order
   kToolsChanged,      // tools were described anew, put in or left out
   kCallReserialised,  // a call came back with the same arguments in other words
@@ -103,6 +103,13 @@ struct ThoughtTags {
   std::string close;
 };
 
+// The conversation in which the known text was sent, as far as clients name their conversations.
+enum class KnownFrom : std::uint8_t {
+  kUnknown,
+  kSameConversation,  // the client sent other text at this place before
+  kAnother,           // another conversation of the same client
+};
+
 struct BreakFacts {
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;
@@ -113,6 +120,7 @@ struct BreakFacts {
   Comparison comparison = {};       // from there on
   const PromptParts* parts = nullptr;  // null: the prompt has no messages
   BreakText text = {};
+  KnownFrom known_from = KnownFrom::kUnknown;
   ThoughtTags thoughts = {};
   std::optional<LostState> lost = {};
   bool other_settings = false;  // the directory has this prompt for another model or other flags

@@ -65,7 +65,8 @@ TEST(CacheBreak, VolatileTextStandsBeforeTextThatStayed) {
   EXPECT_EQ(found.lost_tokens, 789U);
   EXPECT_EQ(place_name(found), "system");
   EXPECT_EQ(Differing(20, changed(3, 3, 780)).kind(), kVolatileText) << "a line that is not known to change";
-  EXPECT_EQ(Differing(620, changed(3, 3, 180)).kind(), kVolatileText) << "in a tool's result";
+  EXPECT_EQ(Differing(620, changed(1, 1, 180), {"Now: 2026-05-04 17:0", "5", "6", "\n"}).kind(), kVolatileText)
+      << "a tool that prints the time";
   EXPECT_EQ(Differing(40, changed(1, 1, 0)).kind(), kNewContent) << "nothing after it stayed";
   EXPECT_EQ(Differing(20, changed(1, 1, 0)).kind(), kNothingKnown) << "nothing before it either";
   EXPECT_EQ(Differing(20, changed(200, 200, 100)).kind(), kNothingKnown) << "a little by chance";
@@ -73,7 +74,7 @@ TEST(CacheBreak, VolatileTextStandsBeforeTextThatStayed) {
 
 TEST(CacheBreak, MessagesThatChanged) {
   EXPECT_EQ(Differing(20, changed(0, 3, 780)).kind(), kMessageChanged) << "text left out";
-  EXPECT_EQ(Differing(20, changed(300, 200, 490)).kind(), kMessageChanged) << "a long change";
+  EXPECT_EQ(Differing(60, changed(300, 200, 440)).kind(), kMessageChanged) << "a long change";
   EXPECT_EQ(Differing(400, changed(100, 0, 300)).kind(), kMessageChanged) << "a message put in";
   EXPECT_EQ(Differing(600, changed(0, 100, 200)).kind(), kMessageChanged) << "a message left out";
 }
@@ -88,14 +89,72 @@ TEST(CacheBreak, AnotherTaskIsNew) {
   EXPECT_EQ(Differing(712, changed(98, 300, 0)).kind(), kNewContent);
 }
 
+// The same tools and other instructions, of which only phrases are alike: a sub-agent, for instance.
+TEST(CacheBreak, AnotherAgentIsNew) {
+  const CacheBreak found = Differing(25, changed(100, 700, 680)).find();
+  EXPECT_EQ(found.kind, kNewContent);
+  EXPECT_EQ(found.lost_tokens, 680U);
+  EXPECT_EQ(place_name(found), "system");
+  EXPECT_NE(advice(found), "");
+  EXPECT_EQ(Differing(20, changed(100, 700, 680)).kind(), kNewContent) << "it tells more than that nothing is known";
+  EXPECT_EQ(Differing(20, changed(100, 700, 300)).kind(), kNothingKnown) << "by chance";
+  Differing salted(20, changed(100, 700, 680));
+  salted.facts.other_salt = true;
+  EXPECT_EQ(salted.kind(), kOtherSalt);
+  Comparison edited = changed(30, 700, 680);
+  edited.runs = {{30, 700, 680}};
+  EXPECT_EQ(Differing(25, edited).kind(), kMessageChanged) << "half of the instructions stayed";
+  EXPECT_EQ(Differing(34, changed(100, 700, 680)).kind(), kMessageChanged) << "a quarter of them stayed";
+}
+
+// The same difference is an edit within a conversation, and news in another one.
+TEST(CacheBreak, ConversationsTellEditsFromNews) {
+  const BreakText text{"Name: ", "Ann", "Bob", ".\n"};
+  struct Case {
+    std::uint32_t at;
+    Comparison comparison;
+    BreakKind unknown;
+    BreakKind same;
+    BreakKind another;
+  };
+  const Case cases[] = {
+      {312, changed(95, 40, 300), kNewContent, kMessageChanged, kNewContent},      // another task, or a summary
+      {410, changed(99, 120, 300), kNewContent, kMessageChanged, kNewContent},     // another answer
+      {430, changed(5, 5, 300), kMessageChanged, kMessageChanged, kNewContent},    // words within an answer
+      {410, changed(150, 0, 300), kMessageChanged, kMessageChanged, kNewContent},  // an answer put in
+      {520, changed(9, 9, 200), kNewContent, kMessageChanged, kNewContent},        // another call
+      {620, changed(3, 3, 180), kNewContent, kMessageChanged, kNewContent},        // a tool returned other text
+      {612, changed(9, 400, 180), kMessageChanged, kMessageChanged, kNewContent},  // a result was cut
+      {602, changed(100, 90, 100), kMessageChanged, kMessageChanged, kNewContent},
+      {602, changed(100, 0, 100), kMessageChanged, kMessageChanged, kMessageChanged},
+  };
+  for (const Case& one : cases) {
+    Differing differing(one.at, one.comparison, text);
+    EXPECT_EQ(to_string(differing.kind()), to_string(one.unknown)) << one.at;
+    differing.facts.known_from = KnownFrom::kSameConversation;
+    EXPECT_EQ(to_string(differing.kind()), to_string(one.same)) << one.at;
+    differing.facts.known_from = KnownFrom::kAnother;
+    EXPECT_EQ(to_string(differing.kind()), to_string(one.another)) << one.at;
+  }
+  Differing version(620, changed(1, 1, 180), {"version = \"0.", "2.0", "1.0", "\"\n"});
+  EXPECT_EQ(version.kind(), kNewContent) << "a file that has changed since another conversation read it";
+  EXPECT_TRUE(advice(version.find()).contains("tool")) << advice(version.find());
+  EXPECT_FALSE(advice(Differing(312, changed(95, 40, 300)).find()).contains("tool"));
+}
+
 TEST(CacheBreak, Tools) {
   Comparison moved = changed(90, 90, 500);
-  moved.moved = 32;
+  moved.moved = 185;
+  moved.runs = {{0, 90, 85, true}, {90, 200, 97, true}, {190, 290, 318}};
   const CacheBreak found = Differing(115, moved).find();
   EXPECT_EQ(found.kind, kToolsReordered);
   EXPECT_EQ(place_name(found), "tool 1");
+  moved.runs = {{0, 90, 85}, {90, 200, 46, true}, {136, 250, 372}};
+  EXPECT_EQ(Differing(115, moved).kind(), kToolsChanged) << "phrases that other tools have as well";
+  moved.runs = {{0, 90, 85}, {90, 200, 49, true}, {139, 250, 369}};
+  EXPECT_EQ(Differing(115, moved).kind(), kToolsReordered) << "most of tool 2 moved";
   moved.moved = 31;
-  EXPECT_EQ(Differing(115, moved).kind(), kToolsChanged) << "a phrase that other tools have as well";
+  EXPECT_EQ(Differing(115, moved).kind(), kToolsChanged) << "tools of next to no words";
   EXPECT_EQ(Differing(210, changed(20, 30, 500)).kind(), kToolsChanged);
   EXPECT_EQ(place_name(Differing(202, changed(90, 0, 500)).find()), "tool 2") << "the sign between two tools";
   EXPECT_EQ(Differing(202, changed(90, 0, 500)).kind(), kToolsChanged);
@@ -109,7 +168,7 @@ TEST(CacheBreak, CallsInOtherWords) {
   const BreakText with_default{"{", "\"replace_all\":false,\"path\":\"a\"", "\"path\":\"a\"", "}"};
   EXPECT_EQ(Differing(520, changed(9, 4, 200), with_default).kind(), kCallReserialised);
   const BreakText other{"{\"path\"", ": \"a\"", ": \"b\"", "}"};
-  EXPECT_EQ(Differing(520, changed(9, 9, 200), other).kind(), kVolatileText) << "it says something else";
+  EXPECT_EQ(Differing(520, changed(9, 9, 200), other).kind(), kNewContent) << "it says something else";
   EXPECT_EQ(Differing(520, changed(9, 9, 0), other).kind(), kNewContent) << "another call";
 }
 

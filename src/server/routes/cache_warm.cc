@@ -90,7 +90,7 @@ Result<Job> job_for(const Service& service, HttpRequest& http) {
   job.prompt = std::move(prompt.ids);
   job.asker = std::make_shared<Asker>(Asker{std::move(prompt.parts),
                                             owner_of(service, http, tenant_of(service, http, read.cache_salt)),
-                                            named_session_of(http), program_of(http)});
+                                            named_session_of(http), conversation_of(http), program_of(http)});
   job.max_tokens = 0;
   job.client = client_of(http, job.tenant);
   job.key = key_of(service, http);

@@ -158,7 +158,7 @@ class Starter {
     job.asker = std::make_shared<Asker>(
         Asker{std::move(prompt.parts),
               owner_of(service_, generation_.http, tenant_of(service_, generation_.http, request_.cache_salt)),
-              named_session_of(generation_.http), program_of(generation_.http)});
+              named_session_of(generation_.http), conversation_of(generation_.http), program_of(generation_.http)});
     job.sampling = request_.sampling;
     job.max_tokens = request_.max_tokens;
     const auto kept = static_cast<std::size_t>(std::max<std::int64_t>(request_.kept_tokens, 0));

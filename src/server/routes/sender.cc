@@ -108,6 +108,21 @@ std::uint64_t named_session_of(const HttpRequest& http) {
   return session == 0 ? 1 : session;
 }
 
+std::uint64_t conversation_of(const HttpRequest& http) {
+  // The first that is there counts. Agents of Claude Code share a session.
+  constexpr std::array<std::string_view, 6> kHeaders = {"x-claude-code-agent-id",
+                                                        "x-claude-code-session-id",
+                                                        "x-session-id",
+                                                        "x-session-affinity",
+                                                        "session-id",
+                                                        "thread-id"};
+  for (const std::string_view name : kHeaders) {
+    if (const std::string_view value = http.header(name); !value.empty())
+      return std::hash<std::string_view>()(value) | 1;
+  }
+  return 0;
+}
+
 std::string program_of(const HttpRequest& http) {
   constexpr std::size_t kMostBytesOfName = 64;
   std::string name;

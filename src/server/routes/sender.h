@@ -40,6 +40,9 @@ std::uint64_t owner_of(const Service& service, const HttpRequest& http, const Te
 // The session that the client's headers name, whatever its tenant, within its API key; 0 if they name none. Names that
 // others could guess (`user`) do not count.
 std::uint64_t named_session_of(const HttpRequest& http);
+// The conversation that the client's headers name: the session, of a sub-agent its own. Only compared, among prompts of
+// one owner; 0 if they name none.
+std::uint64_t conversation_of(const HttpRequest& http);
 // The name of the client's program, the User-Agent up to its version, in printable letters; "" if there is none.
 std::string program_of(const HttpRequest& http);
 

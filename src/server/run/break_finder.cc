@@ -47,18 +47,18 @@ bool begins_alike(TokenSpan tokens, TokenSpan other, std::size_t beginning) {
 
 // ---- what clients sent ----
 
-void OwnPrompts::remember(std::uint64_t owner, TokenSpan tokens) {
+void OwnPrompts::remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens) {
   if (tokens.empty() || tokens.size() > most_tokens_) return;
   const auto goes_on = [&](const Prompt& prompt) {
     const std::size_t size = prompt.tokens.size();
-    return prompt.owner == owner && size <= tokens.size() && prompt.tokens.back() == tokens[size - 1] &&
-           common_prefix(prompt.tokens, tokens) == size;
+    return prompt.owner == owner && prompt.conversation == conversation && size <= tokens.size() &&
+           prompt.tokens.back() == tokens[size - 1] && common_prefix(prompt.tokens, tokens) == size;
   };
   if (const auto earlier = std::ranges::find_if(prompts_, goes_on); earlier != prompts_.end()) {
     tokens_ -= earlier->tokens.size();
     prompts_.erase(earlier);
   }
-  prompts_.push_back({owner, {tokens.begin(), tokens.end()}});
+  prompts_.push_back({owner, conversation, {tokens.begin(), tokens.end()}});
   tokens_ += tokens.size();
   while (tokens_ > most_tokens_ || prompts_.size() > kMostPrompts) {
     tokens_ -= prompts_.front().tokens.size();
@@ -67,13 +67,28 @@ void OwnPrompts::remember(std::uint64_t owner, TokenSpan tokens) {
 }
 
 // The run is short and seldom equal by chance: it is compared first.
+bool OwnPrompts::has(const Prompt& prompt, TokenSpan before, TokenSpan run) {
+  const TokenSpan tokens(prompt.tokens);
+  return tokens.size() >= before.size() + run.size() &&
+         std::ranges::equal(tokens.subspan(before.size(), run.size()), run) &&
+         common_prefix(tokens, before) == before.size();
+}
+
 bool OwnPrompts::has(std::uint64_t owner, TokenSpan before, TokenSpan run) const {
-  return std::ranges::any_of(prompts_, [&](const Prompt& prompt) {
-    if (prompt.owner != owner || prompt.tokens.size() < before.size() + run.size()) return false;
-    const TokenSpan tokens(prompt.tokens);
-    return std::ranges::equal(tokens.subspan(before.size(), run.size()), run) &&
-           common_prefix(tokens, before) == before.size();
-  });
+  return std::ranges::any_of(prompts_,
+                             [&](const Prompt& prompt) { return prompt.owner == owner && has(prompt, before, run); });
+}
+
+explain::KnownFrom OwnPrompts::known_from(std::uint64_t owner, std::uint64_t conversation, TokenSpan before,
+                                          TokenSpan run) const {
+  const auto sent = [&](bool in_this) {
+    return std::ranges::any_of(prompts_, [&](const Prompt& prompt) {
+      return prompt.owner == owner && (prompt.conversation == conversation) == in_this && has(prompt, before, run);
+    });
+  };
+  if (conversation == 0) return explain::KnownFrom::kUnknown;
+  if (sent(true)) return explain::KnownFrom::kSameConversation;
+  return sent(false) ? explain::KnownFrom::kAnother : explain::KnownFrom::kUnknown;
 }
 
 // ---- finding breaks ----
@@ -138,6 +153,8 @@ void BreakFinder::add_texts(const BeginningRequest& request, explain::BreakFacts
   const std::size_t at = facts.at->value();
   const TokenSpan here = request.tokens.subspan(at);
   facts.comparison = explain::compare(here, request.known_rest);
+  facts.known_from = own_.known_from(asker_of(request.job).owner, asker_of(request.job).conversation,
+                                     request.tokens.first(at), up_to(request.known_rest, kTokensShown));
   const std::size_t before = std::min(at, kTokensBefore);
   const explain::Comparison& compared = facts.comparison;
   facts.text.before = options_->text(request.tokens.subspan(at - before, before));
@@ -189,7 +206,7 @@ void BreakFinder::note_visit(const BeginningRequest& request) {
 void BreakFinder::end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found, TokenSpan tokens,
                       std::int64_t now_ns) {
   if (!wanted() || job.ahead || found == nullptr) return;
-  if (job.cache_prompt) own_.remember(asker_of(job).owner, tokens);
+  if (job.cache_prompt) own_.remember(asker_of(job).owner, asker_of(job).conversation, tokens);
   if (options_->sink == nullptr) return;
   options_->sink->on_explained({.id = job.id,
                                 .kind = job.kind,

@@ -32,17 +32,23 @@ class OwnPrompts {
 
   explicit OwnPrompts(std::size_t most_tokens = kMostTokens) : most_tokens_(most_tokens) {}
 
-  // A prompt that goes on from a remembered one takes its place.
-  void remember(std::uint64_t owner, TokenSpan tokens);
+  // A prompt that goes on from a remembered one of its conversation (0: not named) takes its place.
+  void remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens);
   // Returns true if the owner is known to have sent or received this run of tokens after these.
   bool has(std::uint64_t owner, TokenSpan before, TokenSpan run) const;
+  // Returns in which conversation the owner sent this run after these. Unknown if no conversation is named (0), or the
+  // owner is not known to have sent the run.
+  explain::KnownFrom known_from(std::uint64_t owner, std::uint64_t conversation, TokenSpan before, TokenSpan run) const;
   std::size_t tokens() const { return tokens_; }
 
  private:
   struct Prompt {
     std::uint64_t owner;
+    std::uint64_t conversation;
     std::vector<TokenId> tokens;
   };
+
+  static bool has(const Prompt& prompt, TokenSpan before, TokenSpan run);
 
   const std::size_t most_tokens_;
   std::size_t tokens_ = 0;

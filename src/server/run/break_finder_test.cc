@@ -16,7 +16,7 @@ using Tokens = std::vector<TokenId>;
 TEST(OwnPrompts, KnowRunsOfTheirOwnersOnly) {
   OwnPrompts own;
   const Tokens prompt = counting(100);
-  own.remember(1, prompt);
+  own.remember(1, 0, prompt);
   const TokenSpan all(prompt);
   EXPECT_TRUE(own.has(1, all.first(50), all.subspan(50, 10)));
   EXPECT_FALSE(own.has(2, all.first(50), all.subspan(50, 10))) << "another client";
@@ -27,16 +27,33 @@ TEST(OwnPrompts, KnowRunsOfTheirOwnersOnly) {
   EXPECT_FALSE(own.has(1, all.first(95), counting(10, 195))) << "beyond its end";
 }
 
+TEST(OwnPrompts, TellConversationsOfOneOwnerApart) {
+  using enum explain::KnownFrom;
+  OwnPrompts own;
+  const Tokens prompt = counting(100);
+  const TokenSpan before = TokenSpan(prompt).first(50);
+  const TokenSpan run = TokenSpan(prompt).subspan(50, 10);
+  own.remember(1, 5, prompt);
+  EXPECT_EQ(own.known_from(1, 5, before, run), kSameConversation);
+  EXPECT_EQ(own.known_from(1, 6, before, run), kAnother);
+  EXPECT_EQ(own.known_from(1, 0, before, run), kUnknown) << "the client names none";
+  EXPECT_EQ(own.known_from(2, 5, before, run), kUnknown) << "another owner's prompts say nothing";
+  EXPECT_EQ(own.known_from(1, 5, before, counting(10, 900)), kUnknown) << "nobody is known to have sent it";
+  own.remember(1, 6, counting(120));
+  EXPECT_EQ(own.known_from(1, 5, before, run), kSameConversation) << "another conversation goes on from it";
+  EXPECT_EQ(own.known_from(1, 6, before, run), kSameConversation);
+}
+
 TEST(OwnPrompts, AreBounded) {
   OwnPrompts own(250);
-  own.remember(1, counting(100));
-  own.remember(1, counting(120));
+  own.remember(1, 0, counting(100));
+  own.remember(1, 0, counting(120));
   EXPECT_EQ(own.tokens(), 120U) << "a prompt that goes on takes the place of the one before";
-  own.remember(2, counting(100));
-  own.remember(3, counting(100, 900));
+  own.remember(2, 0, counting(100));
+  own.remember(3, 0, counting(100, 900));
   EXPECT_EQ(own.tokens(), 200U);
   EXPECT_FALSE(own.has(1, {}, counting(5))) << "the oldest left";
-  own.remember(4, counting(251));
+  own.remember(4, 0, counting(251));
   EXPECT_EQ(own.tokens(), 200U) << "too long to remember";
 }
 

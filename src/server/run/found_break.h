@@ -19,6 +19,7 @@ struct Asker {
   std::shared_ptr<const PromptParts> parts = {};  // where the prompt's text came from; null: it has no messages
   std::uint64_t owner = 0;                        // whose text it is: of the key or address, and the tenant
   std::uint64_t named_session = 0;                // the session that the client names, whatever its tenant; 0: none
+  std::uint64_t conversation = 0;                 // that the client names: a session, or the agent in it; 0: none
   std::string program = {};                       // the name of the client's program; "": it does not say
 };
 // Those of a job; of one that has none, the values above.
