@@ -85,22 +85,37 @@ class PromptReader {
     if (kind == "tool") {
       place_ = {PromptField::kTool, PromptRole::kNone, parts.tools++};
     } else if (kind == "message") {
-      message_ = {PromptField::kContent, role_of(name.substr(std::min(name.find(' ') + 1, name.size()))),
-                  parts.messages++};
-      place_ = message_;
+      begin_message(role_of(name.substr(std::min(name.find(' ') + 1, name.size()))));
     } else if (kind == "end") {
       place_ = {};
-    } else if (kind == "reasoning") {
-      place_ = message_;
-      place_.field = PromptField::kThinking;
-      parts.has_thoughts.push_back(message_.index);
     } else {
-      if (kind == "result") message_.role = PromptRole::kTool;  // its text comes in a section of its own
-      place_ = message_;
-      place_.field = kind == "call"    ? PromptField::kCalls
-                     : kind == "field" ? PromptField::kOther
-                                       : PromptField::kContent;
+      in_message(kind);
     }
+  }
+
+  void begin_message(PromptRole role) {
+    message_ = {PromptField::kContent, role, parts.messages++};
+    place_ = message_;
+    is_empty_ = true;
+  }
+
+  // Each result of a call is a message of its own, as templates get it, also if the client sends several in one. The
+  // text of a result comes in a section of its own.
+  void in_message(std::string_view kind) {
+    const bool after_result = message_.role == PromptRole::kTool && place_.field == PromptField::kTemplate;
+    if (kind == "result") {
+      if (!is_empty_) begin_message(PromptRole::kTool);
+      message_.role = PromptRole::kTool;
+    } else if (after_result) {
+      begin_message(PromptRole::kUser);
+    }
+    is_empty_ = false;
+    place_ = message_;
+    place_.field = kind == "reasoning" ? PromptField::kThinking
+                   : kind == "call"    ? PromptField::kCalls
+                   : kind == "field"   ? PromptField::kOther
+                                       : PromptField::kContent;
+    if (kind == "reasoning") parts.has_thoughts.push_back(message_.index);
   }
 
   void add(std::string_view text, const PromptPlace& place) {
@@ -117,7 +132,21 @@ class PromptReader {
   Words& words_;
   PromptPlace place_;
   PromptPlace message_;
+  bool is_empty_ = false;  // the message has no section yet
 };
+
+// The first of these headers names the conversation, as a server takes it.
+std::string conversation_of(const RecordedRequest& request) {
+  for (const std::string_view wanted : {"x-claude-code-agent-id", "x-claude-code-session-id", "x-session-id",
+                                        "x-session-affinity", "session-id", "thread-id"}) {
+    for (const auto& [name, value] : request.headers) {
+      if (std::ranges::equal(name, wanted, {}, [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; })) {
+        return value;
+      }
+    }
+  }
+  return "";
+}
 
 class Diagnoser {
  public:
@@ -127,29 +156,46 @@ class Diagnoser {
     prompt.read(canonical_text(dialect, request.body));
     if (prompt.ids.empty()) return;
     DiagnosedRequest made{.label = request.label, .words = prompt.ids.size()};
+    std::string conversation = conversation_of(request);
     const std::vector<TokenId>* nearest = nearest_to(prompt.ids, made.known);
-    find(prompt, nearest, made);
+    find(prompt, nearest, conversation, made);
     found_.offenders.count(session.client);
     found_.offenders.add(session.client, made.found, made.before, 0, 0);
     found_.requests.push_back(std::move(made));
-    earlier_.push_back(std::move(prompt.ids));
+    earlier_.push_back({std::move(conversation), std::move(prompt.ids)});
     if (earlier_.size() > kMostCompared) earlier_.pop_front();
   }
   Diagnosis take() { return std::move(found_); }
 
  private:
+  struct Earlier {
+    std::string conversation;  // "": the client names none
+    std::vector<TokenId> ids;
+  };
+
   const std::vector<TokenId>* nearest_to(TokenSpan ids, std::size_t& common) const {
     const std::vector<TokenId>* nearest = nullptr;
-    for (const std::vector<TokenId>& other : earlier_) {
-      const std::size_t shared = common_prefix(ids, other);
+    for (const Earlier& other : earlier_) {
+      const std::size_t shared = common_prefix(ids, other.ids);
       if (nearest != nullptr && shared < common) continue;
-      nearest = &other;
+      nearest = &other.ids;
       common = shared;
     }
     return nearest;
   }
 
-  void find(const PromptReader& prompt, const std::vector<TokenId>* nearest, DiagnosedRequest& made) const {
+  // The conversation in which the words of `nearest` up to a little beyond the difference were sent.
+  explain::KnownFrom known_from(TokenSpan nearest, std::size_t known, const std::string& conversation) const {
+    if (conversation.empty()) return explain::KnownFrom::kUnknown;
+    const TokenSpan words = nearest.first(std::min(known + kWordsShown, nearest.size()));
+    const bool same = std::ranges::any_of(earlier_, [&](const Earlier& other) {
+      return other.conversation == conversation && common_prefix(other.ids, words) == words.size();
+    });
+    return same ? explain::KnownFrom::kSameConversation : explain::KnownFrom::kAnother;
+  }
+
+  void find(const PromptReader& prompt, const std::vector<TokenId>* nearest, const std::string& conversation,
+            DiagnosedRequest& made) const {
     constexpr std::size_t kBeginning = 8;  // the first section's name
     explain::BreakFacts facts;
     facts.prompt_tokens = made.words;
@@ -158,6 +204,7 @@ class Diagnoser {
     facts.parts = &prompt.parts;
     facts.thoughts = {"reasoning\n", ""};  // a section's name; its sign '%' begins each other section, too
     if (nearest != nullptr && made.known < std::min(made.words, nearest->size())) {
+      facts.known_from = known_from(*nearest, made.known, conversation);
       add_texts(prompt.ids, *nearest, facts, made);
     }
     made.found = explain::find_break(facts);
@@ -179,7 +226,7 @@ class Diagnoser {
   }
 
   Words words_;
-  std::deque<std::vector<TokenId>> earlier_;
+  std::deque<Earlier> earlier_;
   Diagnosis found_;
 };
 

@@ -87,6 +87,63 @@ TEST(Diagnosis, NamesToolsAndThoughts) {
   EXPECT_EQ(dropped[1].found.kind, BreakKind::kThinkingDropped);
 }
 
+// Some tools are left out, and phrases are the same in several: none came in another order.
+TEST(Diagnosis, ToolsThatAreLeftOutAreNotReordered) {
+  std::vector<Json> tools;
+  for (int i = 0; i < 8; ++i) {
+    Json one = tool("t" + std::to_string(i), 100 * i);
+    one["function"]["parameters"] = {{"note", many_words(40, i % 2 == 0 ? 5000 : 6000)}};
+    tools.push_back(std::move(one));
+  }
+  const Json asked = message("user", "go");
+  const std::vector<Json> fewer = {tools[0], tools[1], tools[3], tools[4], tools[7]};
+  const auto found = diagnosed({{{"tools", tools}, {"messages", {asked}}}, {{"tools", fewer}, {"messages", {asked}}}});
+  EXPECT_EQ(to_string(found[1].found.kind), to_string(BreakKind::kToolsChanged));
+  EXPECT_EQ(place_name(found[1].found), "tool 3");
+}
+
+TEST(Diagnosis, ConversationsTellEditsFromNews) {
+  const auto kind_in = [](const char* first, const char* second) {
+    const auto body = [](int task) {
+      return Json{{"messages",
+                   {message("system", many_words(50, 0)), message("user", many_words(30, task)),
+                    message("assistant", many_words(80, 200)), message("user", "and?")}}};
+    };
+    Session session = session_of({body(1000), body(2000)});
+    if (*first != 0) session.requests[0].headers = {{"X-Session-Id", first}};
+    if (*second != 0) session.requests[1].headers = {{"x-session-id", second}};
+    return diagnose(session).requests[1].found.kind;
+  };
+  EXPECT_EQ(kind_in("", ""), BreakKind::kNewContent);
+  EXPECT_EQ(kind_in("a", "b"), BreakKind::kNewContent);
+  EXPECT_EQ(kind_in("a", "a"), BreakKind::kMessageChanged);
+}
+
+// As a template gets them: one message for each result, and one for the text after them.
+TEST(Diagnosis, CountsTheResultsOfCallsAsMessages) {
+  const auto body = [](const char* first, const char* second, const std::string& last) {
+    const auto result = [](const char* id, const std::string& text) {
+      return Json{{"type", "tool_result"}, {"tool_use_id", id}, {"content", text}};
+    };
+    const Json results = {result("1", first), result("2", second), {{"type", "text"}, {"text", last}}};
+    return Json{{"system", many_words(40, 0)},
+                {"messages",
+                 {message("user", "go"),
+                  message("assistant", "well"),
+                  {{"role", "user"}, {"content", results}},
+                  message("assistant", many_words(80, 100))}}};
+  };
+  Session session = session_of({body("one", "two", "so?"), body("uno", "two", "so?"), body("one", "due", "so?"),
+                                body("one", "two", "then?"), body("one", "two", "so?")});
+  session.requests[4].body["messages"][3] = message("assistant", many_words(80, 500));
+  for (RecordedRequest& request : session.requests) request.path = "/v1/messages";
+  const auto found = diagnose(session).requests;
+  EXPECT_EQ(place_name(found[1].found), "message 4 (tool result)");
+  EXPECT_EQ(place_name(found[2].found), "message 5 (tool result)");
+  EXPECT_EQ(place_name(found[3].found), "message 6 (user)");
+  EXPECT_EQ(place_name(found[4].found), "message 7 (assistant)");
+}
+
 TEST(Diagnosis, LeavesOutWhatHasNoPrompt) {
   Session session = session_of({Json(nullptr)});
   session.requests[0].path = "/v1/models";

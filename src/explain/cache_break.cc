@@ -222,7 +222,7 @@ class Difference {
     if (what == VolatileText::kDate || what == VolatileText::kTime) return BreakKind::kVolatileText;
     const bool own_words = !goes_on_in_text() && facts_.comparison.there_gap <= kTemplateWords;
     if (own_words) return BreakKind::kTemplateRewrote;
-    return in(KnownFrom::kAnother) && replaced() ? BreakKind::kNewContent : BreakKind::kMessageChanged;
+    return in(KnownFrom::kAnother) ? BreakKind::kNewContent : BreakKind::kMessageChanged;
   }
   bool goes_on_in_text() const { return *facts_.at + facts_.comparison.here_gap > part_end_; }
 
@@ -301,6 +301,7 @@ CacheBreak from_loss(const BreakFacts& facts) {
 // Prompts that begin otherwise and share a part by chance are not each other's changed form.
 bool shares_by_chance(const BreakFacts& facts, const CacheBreak& found) {
   const bool by_text = found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kNewContent ||
+                       found.kind == BreakKind::kToolsChanged || found.kind == BreakKind::kToolsReordered ||
                        (found.kind == BreakKind::kVolatileText && found.what == VolatileText::kNone);
   return by_text && facts.comparison.common * 2 < facts.prompt_tokens;
 }

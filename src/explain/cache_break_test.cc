@@ -126,7 +126,7 @@ TEST(CacheBreak, ConversationsTellEditsFromNews) {
       {620, changed(3, 3, 180), kNewContent, kMessageChanged, kNewContent},        // a tool returned other text
       {612, changed(9, 400, 180), kMessageChanged, kMessageChanged, kNewContent},  // a result was cut
       {602, changed(100, 90, 100), kMessageChanged, kMessageChanged, kNewContent},
-      {602, changed(100, 0, 100), kMessageChanged, kMessageChanged, kMessageChanged},
+      {602, changed(100, 0, 100), kMessageChanged, kMessageChanged, kNewContent},
   };
   for (const Case& one : cases) {
     Differing differing(one.at, one.comparison, text);
@@ -156,6 +156,11 @@ TEST(CacheBreak, Tools) {
   moved.moved = 31;
   EXPECT_EQ(Differing(115, moved).kind(), kToolsChanged) << "tools of next to no words";
   EXPECT_EQ(Differing(210, changed(20, 30, 500)).kind(), kToolsChanged);
+  Differing others(115, changed(80, 90, 300));
+  others.facts.beginning_tokens = 110;
+  EXPECT_EQ(others.kind(), kNothingKnown) << "tools of another client, which have phrases in common with these";
+  others.facts.comparison = changed(80, 90, 500);
+  EXPECT_EQ(others.kind(), kToolsChanged);
   EXPECT_EQ(place_name(Differing(202, changed(90, 0, 500)).find()), "tool 2") << "the sign between two tools";
   EXPECT_EQ(Differing(202, changed(90, 0, 500)).kind(), kToolsChanged);
   EXPECT_EQ(Differing(210, changed(1, 1, 590), {"Today is May ", "4", "5", ".\n"}).kind(), kVolatileText);
