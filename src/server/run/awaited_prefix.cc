@@ -1,6 +1,7 @@
 #include "server/run/awaited_prefix.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvkeep::server {
 
@@ -12,9 +13,16 @@ bool is_prefilling(const Request& request) {
   return computes && request.sink != nullptr && request.seq.has_value();
 }
 
-}  // namespace
+// Where the part of the prompt ends that was known when the request looked up; the prompt's end if that look-up left
+// something out.
+Position known_to(const Request& request) {
+  const LookupTiers tiers = request.tiers();
+  const bool complete = tiers.memory && tiers.cache && !request.job.scored_prompt;
+  return complete ? request.known.end : Position{} + request.effective.tokens.size();
+}
 
-std::optional<AwaitedPrefix> find_awaited(const Request& request, Position reused,
+// The longest part that is longer than `reused`, and than what `known` says of the request that computes it.
+std::optional<AwaitedPrefix> find_longest(const Request& request, Position reused, Position (*known)(const Request&),
                                           std::span<const std::unique_ptr<Request>> active,
                                           const Sequences& sequences) {
   const LookupTiers tiers = request.tiers();
@@ -28,9 +36,26 @@ std::optional<AwaitedPrefix> find_awaited(const Request& request, Position reuse
     const std::size_t shared = std::min(common_prefix(other->effective.tokens, prompt), prompt.size() - 1);
     const Position until = Position{} + shared;
     if (until <= held.end() || until <= reused || (longest && until <= longest->until)) continue;
-    longest = {.number = other->number, .seq = *other->seq, .until = until};
+    if (until > known(*other)) longest = {.number = other->number, .seq = *other->seq, .until = until};
   }
   return longest;
+}
+
+bool begin_to_wait(Request& request, const std::optional<AwaitedPrefix>& awaited, os::Clock& clock) {
+  request.awaits = awaited;
+  if (!awaited) return false;
+  ++request.awaited;
+  request.stats.waits.begin(WaitCause::kPrefix, clock.monotonic_ns());
+  return true;
+}
+
+}  // namespace
+
+std::optional<AwaitedPrefix> find_awaited(const Request& request, Position reused,
+                                          std::span<const std::unique_ptr<Request>> active,
+                                          const Sequences& sequences) {
+  const auto nothing = [](const Request&) { return Position{}; };
+  return find_longest(request, reused, nothing, active, sequences);
 }
 
 bool has_ended(const AwaitedPrefix& awaited, std::span<const std::unique_ptr<Request>> active,
@@ -42,11 +67,23 @@ bool has_ended(const AwaitedPrefix& awaited, std::span<const std::unique_ptr<Req
 }
 
 bool await_prefix(Request& request, Position reused, std::span<const std::unique_ptr<Request>> active,
-                  const Sequences& sequences) {
-  request.awaits = find_awaited(request, reused, active, sequences);
-  if (!request.awaits) return false;
-  ++request.awaited;
-  return true;
+                  const Sequences& sequences, os::Clock& clock) {
+  return begin_to_wait(request, find_awaited(request, reused, active, sequences), clock);
+}
+
+bool await_unknown(Request& request, std::span<const std::unique_ptr<Request>> active, const Sequences& sequences,
+                   os::Clock& clock) {
+  if (request.search != nullptr) return false;  // it may have found more
+  return begin_to_wait(request, find_longest(request, Position{}, known_to, active, sequences), clock);
+}
+
+std::size_t leave_place(std::vector<std::unique_ptr<Request>>& active, RequestQueue& queue, const Sequences& sequences,
+                        os::Clock& clock) {
+  std::unique_ptr<Request> request = std::move(active.back());
+  active.pop_back();
+  if (!request->awaits) return 0;
+  queue.put_back(std::move(request));
+  return queue.hold_back([&](Request& each) { return await_unknown(each, active, sequences, clock); });
 }
 
 bool release_awaiting(RequestQueue& queue, std::span<const std::unique_ptr<Request>> active, const Sequences& sequences,

@@ -83,7 +83,7 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenThePrefixIsComputedAndNotBefore) {
   add_prefilling(counting(100), 40);
   RequestQueue queue;
   auto request = request_of(counting(80), 0);
-  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences));
+  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences, os::real_clock()));
   EXPECT_EQ(request->awaited, 1U);
   queue.put_back(std::move(request));
   EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
@@ -97,7 +97,7 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenThePrefixIsComputedAndNotBefore) {
 TEST_F(AwaitedPrefixTest, GoesOnWhenNobodyComputesItAnyMore) {
   add_prefilling(counting(100), 40);
   add_prefilling(counting(50, 500), 0);
-  ASSERT_TRUE(await_prefix(*active[1], Position{}, active, sequences) == false);
+  ASSERT_TRUE(await_prefix(*active[1], Position{}, active, sequences, os::real_clock()) == false);
   active[1]->phase = Request::Phase::kWaiting;
   active[1]->awaits = AwaitedPrefix{.number = 1, .seq = *active[0]->seq, .until = Position{80}};
   RequestQueue queue;
@@ -114,9 +114,47 @@ TEST_F(AwaitedPrefixTest, AnotherReplyToTheSamePromptIsNotTheOneThatComputes) {
   active[1]->number = active[0]->number;
   RequestQueue queue;
   auto request = request_of(counting(80), 9);
-  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences));
+  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences, os::real_clock()));
   queue.put_back(std::move(request));
   EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
+}
+
+TEST_F(AwaitedPrefixTest, NoLookUpIsNeededWhereTheOneThatComputesKnewNothing) {
+  add_prefilling(counting(100), 40);
+  active[0]->known.end = Position{50};
+  const auto waits = [&](std::size_t shared) {
+    auto prompt = counting(shared);
+    prompt.push_back(1);
+    prompt.push_back(2);
+    return await_unknown(*request_of(prompt, 9), active, sequences, os::real_clock());
+  };
+  EXPECT_TRUE(waits(80));
+  EXPECT_TRUE(waits(51));
+  EXPECT_FALSE(waits(50)) << "all of it was known: more may be known of the other prompt";
+  EXPECT_FALSE(waits(40)) << "it is computed";
+  active[0]->job.scored_prompt = 0;
+  EXPECT_FALSE(waits(80)) << "the one that computes left the cache out";
+  active[0]->job.scored_prompt.reset();
+  active[0]->from_beginning = true;
+  EXPECT_FALSE(waits(80)) << "so it did";
+}
+
+TEST_F(AwaitedPrefixTest, OneThatGoesBackTakesThoseAlongThatWouldBeChosenInVain) {
+  add_prefilling(counting(100), 40);
+  RequestQueue queue;
+  queue.add(request_of(counting(80), 0));
+  queue.add(request_of(counting(90, 500), 0));
+  queue.add(request_of(counting(60), 0));
+  active.push_back(request_of(counting(70), 0));
+  ASSERT_TRUE(await_unknown(*active.back(), active, sequences, os::real_clock()));
+  active.back()->number = 4;
+  EXPECT_EQ(leave_place(active, queue, sequences, os::real_clock()), 2U);
+  EXPECT_EQ(active.size(), 1U);
+  std::vector<bool> awaits;
+  for (const auto& facts : queue.facts()) awaits.push_back(facts.awaits);
+  EXPECT_EQ(awaits, (std::vector<bool>{true, false, true, true}));
+  ASSERT_EQ(queue.awaited().size(), 1U);
+  EXPECT_EQ(queue.awaited()[0].first.until, Position{59});
 }
 
 }  // namespace

@@ -29,8 +29,28 @@ void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
   branches_ += request->branches.size();
   checked_to_ += static_cast<std::size_t>(place - facts_.begin()) < checked_to_ ? 1 : 0;
   requests_.insert(requests_.begin() + (place - facts_.begin()), std::move(request));
-  awaiting_ += facts.awaits ? 1 : 0;
+  note_awaited(*requests_[static_cast<std::size_t>(place - facts_.begin())]);
   facts_.insert(place, facts);
+}
+
+void RequestQueue::note_awaited(const Request& request) {
+  searching_ += request.search != nullptr ? 1 : 0;
+  if (!request.awaits) return;
+  const AwaitedPrefix& awaits = *request.awaits;
+  const auto same = std::ranges::find_if(awaited_, [&](const AwaitedPrompt& each) {
+    return each.first.number == awaits.number && each.first.seq == awaits.seq;
+  });
+  if (same == awaited_.end()) return awaited_.push_back({awaits, request.job.priority});
+  same->first.until = std::min(same->first.until, awaits.until);
+  same->priority = std::min(same->priority, request.job.priority);
+}
+
+void RequestQueue::count_awaiting() {
+  awaited_.clear();
+  searching_ = 0;
+  for (std::size_t i = 0; i < facts_.size(); ++i) {
+    if (facts_[i].awaits) note_awaited(*requests_[i]);
+  }
 }
 
 void RequestQueue::add(std::unique_ptr<Request> request) {
@@ -81,9 +101,22 @@ void RequestQueue::estimate(const PromptLookup& lookup, const PlanTerms& terms, 
   }
 }
 
+std::size_t RequestQueue::hold_back(const std::function<bool(Request&)>& awaits) {
+  std::size_t held_back = 0;
+  for (std::size_t i = 0; i < facts_.size(); ++i) {
+    if (facts_[i].awaits || !awaits(*requests_[i])) continue;
+    facts_[i].awaits = true;
+    facts_[i].work = requests_[i]->effective.tokens.size() - requests_[i]->awaits->until.value();
+    note_awaited(*requests_[i]);
+    ++held_back;
+  }
+  return held_back;
+}
+
 bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns) {
-  const std::size_t before = awaiting_;
-  for (std::size_t i = 0; awaiting_ > 0 && i < facts_.size(); ++i) {
+  if (searching_ == 0 && std::ranges::none_of(awaited_, is_over, &AwaitedPrompt::first)) return false;
+  bool released = false;
+  for (std::size_t i = 0; i < facts_.size(); ++i) {
     if (!facts_[i].awaits) continue;
     const std::optional<AwaitedPrefix>& awaits = requests_[i]->awaits;
     const bool searching = requests_[i]->search != nullptr && !requests_[i]->search->over();
@@ -91,9 +124,10 @@ bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_o
     requests_[i]->awaits.reset();
     requests_[i]->stats.waits.begin(WaitCause::kPlace, now_ns);
     facts_[i].awaits = false;
-    --awaiting_;
+    released = true;
   }
-  return awaiting_ < before;
+  if (released) count_awaiting();
+  return released;
 }
 
 std::span<const std::unique_ptr<Request>> RequestQueue::next_to_check() {
@@ -103,11 +137,6 @@ std::span<const std::unique_ptr<Request>> RequestQueue::next_to_check() {
 }
 
 void RequestQueue::erase_ended() {
-  const auto ended = [this](const policy::QueuedRequest& facts) {
-    return requests_[static_cast<std::size_t>(&facts - facts_.data())]->sink == nullptr;
-  };
-  awaiting_ -= static_cast<std::size_t>(
-      std::ranges::count_if(facts_, [&](const auto& facts) { return facts.awaits && ended(facts); }));
   std::size_t kept = 0;
   std::size_t checked = 0;
   branches_ = 0;
@@ -121,12 +150,14 @@ void RequestQueue::erase_ended() {
   checked_to_ = checked;
   requests_.resize(kept);
   facts_.resize(kept);
+  count_awaiting();
 }
 
 void RequestQueue::clear() {
   requests_.clear();
   facts_.clear();
-  awaiting_ = branches_ = checked_to_ = 0;
+  awaited_.clear();
+  searching_ = branches_ = checked_to_ = 0;
 }
 
 }  // namespace kvkeep::server

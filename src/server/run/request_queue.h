@@ -18,13 +18,20 @@
 
 namespace kvkeep::server {
 
+// Requests of the queue that await parts of one prompt.
+struct AwaitedPrompt {
+  AwaitedPrefix first;  // the part that is computed first
+  int priority = 0;     // the lowest of those that wait
+};
+
 class RequestQueue {
  public:
   std::size_t size() const { return requests_.size(); }
   bool empty() const { return requests_.empty(); }
   std::span<const std::unique_ptr<Request>> all() const { return requests_; }
   std::span<const policy::QueuedRequest> facts() const { return facts_; }
-  bool any_awaits() const { return awaiting_ > 0; }
+  // As many as there are requests that prefill: a round of the scheduler does not look at each that waits for them.
+  std::span<const AwaitedPrompt> awaited() const { return awaited_; }
   // All that wait here, further replies to their prompts included.
   std::size_t replies() const { return requests_.size() + branches_; }
   // Returns the next kMostChecked requests, in a cycle, for a check whether their clients are still there. Checking a
@@ -45,17 +52,24 @@ class RequestQueue {
   // The request that was taken turned out to await a prefix, so it needs no place until then, and overtook nobody.
   void put_back(std::unique_ptr<Request> request);
 
+  // Lets `awaits` look at each request that awaits nothing; it returns true if the request begins to await a prefix.
+  // Returns how many do.
+  std::size_t hold_back(const std::function<bool(Request&)>& awaits);
+
   // Estimates the tokens to prefill of at most `most` requests that have no estimate: each is looked up once. Until
   // then all of its prompt counts.
   void estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most);
   // Lets requests go on whose searches are over, and those for whose prefix `is_over` says so; from now on they wait
-  // for a place. Returns true if there were any.
+  // for a place. `is_over` holds for no part of a prompt before it holds for the first one. Returns true if there were
+  // any.
   bool release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns);
   void erase_ended();
   void clear();
 
  private:
   void insert(std::unique_ptr<Request> request, std::size_t work);
+  void note_awaited(const Request& request);
+  void count_awaiting();
 
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<policy::QueuedRequest> facts_;  // of the request at the same place
@@ -64,9 +78,10 @@ class RequestQueue {
   std::map<std::uint64_t, std::uint64_t> key_started_;  // the number of each key's last start; as many as keys
   std::uint64_t served_last_ = policy::kNoSession;
   std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
-  std::size_t awaiting_ = 0;        // requests that await a prefix or a search
-  std::size_t branches_ = 0;        // of all requests
-  std::size_t checked_to_ = 0;      // the place after the last one that next_to_check() returned
+  std::vector<AwaitedPrompt> awaited_;
+  std::size_t searching_ = 0;   // requests that await a search
+  std::size_t branches_ = 0;    // of all requests
+  std::size_t checked_to_ = 0;  // the place after the last one that next_to_check() returned
 };
 
 }  // namespace kvkeep::server

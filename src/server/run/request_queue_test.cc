@@ -262,6 +262,37 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
   EXPECT_EQ(most_overtaken, policy::kMostOvertaken) << "no more, and some were overtaken so often";
 }
 
+TEST(RequestQueue, OnePromptIsAwaitedByManyAsFromItsFirstPartOn) {
+  RequestQueue queue;
+  for (int i = 0; i < 5; ++i) queue.add(waiting_request({.id = "x", .tokens = 100, .priority = 2 - i}));
+  const auto awaits = [](Request& request) {
+    if (request.number == 5) return false;
+    const auto prompt = static_cast<std::uint64_t>(request.number == 4 ? 2 : 1);
+    request.awaits = AwaitedPrefix{.number = prompt, .until = Position{} + (100 - 10 * request.number)};
+    return true;
+  };
+  EXPECT_EQ(queue.hold_back(awaits), 4U);
+  EXPECT_EQ(queue.hold_back(awaits), 0U) << "they wait already";
+  ASSERT_EQ(queue.awaited().size(), 2U);
+  EXPECT_EQ(queue.awaited()[0].first.until, Position{70});
+  EXPECT_EQ(queue.awaited()[0].priority, 0);
+  std::size_t asked = 0;
+  const auto computed_to = [&asked](std::uint32_t end) {
+    return [&asked, end](const AwaitedPrefix& prefix) {
+      ++asked;
+      return prefix.number == 1 && prefix.until <= Position{end};
+    };
+  };
+  EXPECT_FALSE(queue.release(computed_to(69), 0));
+  EXPECT_EQ(asked, 2U) << "once for each prompt";
+  EXPECT_TRUE(queue.release(computed_to(80), 0));
+  ASSERT_EQ(queue.awaited().size(), 2U);
+  EXPECT_EQ(queue.awaited()[0].first.until, Position{90});
+  queue.all()[3]->sink = nullptr;
+  queue.erase_ended();
+  EXPECT_EQ(queue.awaited().size(), 1U);
+}
+
 class RequestQueueEstimates : public PartsTest {};
 
 TEST_F(RequestQueueEstimates, WorkIsTheRestOfAPromptThatTheCacheHas) {

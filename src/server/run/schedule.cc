@@ -12,11 +12,10 @@ namespace {
 
 // One that computes a prefix for others is as urgent as they are: else requests of a priority between would delay them.
 void lend_priority(policy::ScheduleView& view, std::span<const std::unique_ptr<Request>> admitted,
-                   const Request& waits) {
-  if (!waits.awaits) return;
+                   const AwaitedPrefix& awaits, int priority) {
   for (std::size_t at = 0; at < admitted.size(); ++at) {
-    const bool is_giver = admitted[at]->number == waits.awaits->number && admitted[at]->seq == waits.awaits->seq;
-    if (is_giver) view.admitted[at].priority = std::min(view.admitted[at].priority, waits.job.priority);
+    const bool is_giver = admitted[at]->number == awaits.number && admitted[at]->seq == awaits.seq;
+    if (is_giver) view.admitted[at].priority = std::min(view.admitted[at].priority, priority);
   }
 }
 
@@ -43,11 +42,10 @@ policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> ad
   for (const auto& request : admitted) {
     view.admitted.push_back(as_scheduled(*request, held(*request), capture_stride(*request)));
   }
-  for (const auto& waits : admitted) lend_priority(view, admitted, *waits);
-  // The facts lie side by side; the requests of a thousand that wait would fill the processor's caches.
-  for (std::size_t at = 0; queue.any_awaits() && at < queue.size(); ++at) {
-    if (queue.facts()[at].awaits) lend_priority(view, admitted, *queue.all()[at]);
+  for (const auto& waits : admitted) {
+    if (waits->awaits) lend_priority(view, admitted, *waits->awaits, waits->job.priority);
   }
+  for (const AwaitedPrompt& prompt : queue.awaited()) lend_priority(view, admitted, prompt.first, prompt.priority);
   view.queued = queue.facts();
   view.idle = sequences_.idle();
   view.most_admitted = options_.parallel;

@@ -27,7 +27,6 @@ constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a 
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
 constexpr std::size_t kEstimatesPerRound = 2;
-
 constexpr std::chrono::milliseconds kLongestWait{100};  // then a client that left an idle scheduler is noticed
 
 bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
@@ -149,21 +148,26 @@ void Scheduler::admit() {
   if (active_.size() >= options_.parallel) waiting_->estimate(lookup_, terms(), kEstimatesPerRound);
   if (!std::exchange(changed_, false)) return;
   for (const auto& request : active_) request->must_wait = false;
-  while (const auto next = policy::next_start(schedule())) {
+  for (std::size_t placeless = 0; placeless < kMostPlaceless;) {
+    const auto next = policy::next_start(schedule());
+    if (!next) return;
     if (next->from_queue) active_.push_back(waiting_->take(next->at));
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
     if (const auto end = ends(request, clock_.monotonic_ns())) finish(request, end->how, end->error);
     request.must_wait = request.sink != nullptr && !start(request);
     if (request.seq) note_overtaken(active_);
-    if (!next->from_queue) continue;
+    std::size_t began_to_wait = request.awaits ? 1 : 0;
     const bool has_place = request.sink != nullptr && !request.awaits;
-    if (has_place) waiting_->note_started(request);
-    if (request.awaits) waiting_->put_back(std::move(active_.back()));
-    if (!has_place) active_.pop_back();
+    if (next->from_queue && has_place) waiting_->note_started(request);
+    placeless += has_place ? 0 : 1;
+    if (next->from_queue && !has_place) began_to_wait += leave_place(active_, *waiting_, sequences_, clock_);
+    inbox_.count([=](SchedulerStats& stats) { stats.prefix_waits += began_to_wait; });
   }
+  changed_ = true;  // the next round goes on
 }
 
 bool Scheduler::start(Request& request) {
+  if (await_unknown(request, active_, sequences_, clock_)) return true;
   note_search(request, rates_);
   match_text(request);
   if (const Status ready = prepare_sampler(request, engine_); !ready) {
@@ -176,11 +180,7 @@ bool Scheduler::start(Request& request) {
   request.note_known(found.known);
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
-  if (lookup_.cached(request.job) && await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_)) {
-    request.stats.waits.begin(WaitCause::kPrefix, clock_.monotonic_ns());
-    inbox_.count([](SchedulerStats& stats) { ++stats.prefix_waits; });
-    return true;
-  }
+  if (await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_, clock_)) return true;
   if (plan.start == policy::Plan::Start::kWait) {
     request.stats.waits.begin(WaitCause::kCells, clock_.monotonic_ns());
     if (!std::exchange(request.told_to_wait, true) && !request.reported) log_waiting(request.job, request.stats);

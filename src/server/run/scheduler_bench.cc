@@ -72,21 +72,36 @@ constexpr std::size_t kRunning = 16;
 constexpr std::size_t kFirstRound = 64;  // all run by then
 constexpr std::size_t kLastRound = 264;
 
+// Those that wait share all of their prompts but the last token with one that prefills all the time.
+enum class Waiting { kOwnPrompts, kOnePrefix };
+constexpr std::size_t kGiantTokens = 40'000;  // take more slices than there are rounds
+
+Job job_of(std::vector<TokenId> prompt, std::size_t number) {
+  Job job{.id = "bench", .kind = "chat", .prompt = std::move(prompt), .sampling = {}, .max_tokens = 1'000};
+  job.sampling.ignore_eos = true;
+  job.session = number % 100;
+  return job;
+}
+
 // Returns the seconds that a round takes besides the engine.
-double seconds_per_round(std::size_t waiting) {
+double seconds_per_round(std::size_t waiting, Waiting kind) {
   spdlog::set_level(spdlog::level::off);  // one line for each request, when the scheduler stops
-  TimedEngine engine({.cells = 65'536, .sequences = 2 * kRunning});
+  TimedEngine engine({.cells = 65'536, .sequences = 2 * kRunning + 2});
   const auto writer = os::make_thread_executor("writer");
   cache::Cache cache(
       {.fingerprint = engine.description().fingerprint, .ram_budget = mebibytes(64), .shape = engine.memory().shape()},
       nullptr, os::real_clock(), *writer, *writer);
-  Scheduler scheduler({.parallel = kRunning}, engine, cache, os::real_clock());
-  for (std::size_t i = 0; i < kRunning + waiting; ++i) {
-    Job job{.id = "bench", .kind = "chat", .prompt = std::vector<TokenId>(200), .sampling = {}, .max_tokens = 1'000};
-    std::iota(job.prompt.begin(), job.prompt.end(), static_cast<TokenId>(i));
-    job.sampling.ignore_eos = true;
-    job.session = i % 100;
-    if (!scheduler.submit(std::move(job), std::make_shared<QuietSink>())) return 0;
+  // One place more, and slices of 64 tokens: the giant prefills until the end.
+  const bool giant = kind == Waiting::kOnePrefix;
+  Scheduler scheduler({.parallel = kRunning + (giant ? 1 : 0), .slice_ms = 1e-6}, engine, cache, os::real_clock());
+  std::vector<TokenId> shared(giant ? kGiantTokens : 0);
+  for (std::size_t i = 0; i < shared.size(); ++i) shared[i] = static_cast<TokenId>((500 + i) % 1'000);
+  for (std::size_t i = 0; i < kRunning + (giant ? 1 : 0) + waiting; ++i) {
+    std::vector<TokenId> prompt(200);
+    std::iota(prompt.begin(), prompt.end(), static_cast<TokenId>(i));
+    if (giant && i >= kRunning) prompt = shared;
+    prompt.back() = static_cast<TokenId>(i);
+    if (!scheduler.submit(job_of(std::move(prompt), i), std::make_shared<QuietSink>())) return 0;
   }
   std::vector<std::uint64_t> weights(std::size_t{3} << 20);
   std::size_t round = 0;
@@ -107,9 +122,19 @@ double seconds_per_round(std::size_t waiting) {
 }
 
 void BM_Round(benchmark::State& state) {
-  for (auto _ : state) state.SetIterationTime(seconds_per_round(static_cast<std::size_t>(state.range(0))));
+  for (auto _ : state) {
+    state.SetIterationTime(seconds_per_round(static_cast<std::size_t>(state.range(0)), Waiting::kOwnPrompts));
+  }
 }
 BENCHMARK(BM_Round)->Arg(0)->Arg(1'000)->UseManualTime()->Iterations(3)->Unit(benchmark::kMicrosecond);
+
+// The same, next to a prompt that prefills; a slice of it in each round. All that wait await a prefix of it.
+void BM_RoundOfOnePrefix(benchmark::State& state) {
+  for (auto _ : state) {
+    state.SetIterationTime(seconds_per_round(static_cast<std::size_t>(state.range(0)), Waiting::kOnePrefix));
+  }
+}
+BENCHMARK(BM_RoundOfOnePrefix)->Arg(0)->Arg(1'000)->UseManualTime()->Iterations(3)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvkeep::server

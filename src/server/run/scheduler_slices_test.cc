@@ -1,5 +1,6 @@
 // The scheduler between two decode calls of a long prompt or reply: slices and captures.
 
+#include "server/run/awaited_prefix.h"
 #include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
@@ -65,6 +66,50 @@ TEST(SchedulerSlices, RequestsWaitForAPrefixThatAnotherOneComputes) {
   }
   EXPECT_EQ(prefilled, shared.size() + 3 * 20);
   EXPECT_GE(world.scheduler.stats().prefix_waits, 2U);
+}
+
+// How often a round looks up at most, and how often all did, while a thousand requests await one prefix.
+struct LookUps {
+  std::uint64_t most = 0;
+  std::uint64_t all = 0;
+};
+LookUps look_ups_of_a_thousand(bool first_leaves_cache_out) {
+  FakeOptions fake{.cells = 16'384, .sequences = 8};
+  fake.vocabulary_size = 2'000;
+  World world(fake, mebibytes(64), {.parallel = 4, .slice_ms = 1e-6});
+  std::mt19937 random(37);
+  const auto shared = random_tokens(random, 1'000);
+  const auto first = shared + std::vector<TokenId>{1'001, 1};  // the least to prefill goes first
+  Job job{.id = "first", .kind = "test", .prompt = first, .sampling = World::greedy(), .max_tokens = 1};
+  if (first_leaves_cache_out) job.scored_prompt = 0;
+  auto sink = std::make_shared<CollectingSink>();
+  std::vector<std::future<Reply>> replies;
+  replies.push_back(sink->future());
+  EXPECT_TRUE(world.scheduler.submit(std::move(job), std::move(sink)).ok());
+  for (int i = 0; i < 1'000; ++i) replies.push_back(world.submit(shared + std::vector<TokenId>{i, 1, 1, 1}, 1));
+  LookUps look_ups;
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken>) {
+    const std::uint64_t all = world.scheduler.stats().plans;
+    look_ups.most = std::max(look_ups.most, all - std::exchange(look_ups.all, all));
+  });
+  world.start();
+  std::size_t prefilled = 0;
+  for (auto& reply : replies) prefilled += reply.get().stats.prefilled_tokens;
+  EXPECT_EQ(prefilled, first.size() + 1'000 * 4) << "the shared part was computed once";
+  EXPECT_GE(world.scheduler.stats().prefix_waits, first_leaves_cache_out ? kMostPlaceless : 1'000);
+  return look_ups;
+}
+
+TEST(SchedulerSlices, OfAThousandThatAwaitAPrefixAFewAreLookedUpInARound) {
+  const LookUps look_ups = look_ups_of_a_thousand(false);
+  EXPECT_LE(look_ups.most, 4U) << "as many as there are places";
+  EXPECT_LE(look_ups.all, 1'001U) << "each when it starts";
+}
+
+TEST(SchedulerSlices, ALookUpInVainIsMadeAFewTimesInARound) {
+  const LookUps look_ups = look_ups_of_a_thousand(true);
+  EXPECT_LE(look_ups.most, 4U + kMostPlaceless);
+  EXPECT_LE(look_ups.all, 2'001U) << "each when it comes and when it starts";
 }
 
 TEST(SchedulerSlices, ALongReplyIsCapturedBeforeItsEnd) {
