@@ -5,7 +5,7 @@
 namespace kvkeep::policy {
 
 bool ShareBreaker::wants_probe(std::int64_t now_ns) const {
-  return state_ == State::kSuspected || (state_ == State::kOpen && now_ns >= open_until_ns_);
+  return state_ == State::kSuspected || (state_ == State::kOpen && now_ns >= probe_ns_);
 }
 
 void ShareBreaker::note_answer(ShareCall call) {
@@ -26,19 +26,23 @@ bool ShareBreaker::note_failure(ShareCall call, std::int64_t now_ns) {
 
 bool ShareBreaker::note_probe(bool answered, std::int64_t now_ns) {
   if (state_ == State::kClosed) return false;
-  if (answered) {
-    // After an opening the failures begin anew, but not the time for which the next one lasts.
-    if (state_ == State::kOpen) failures_ = {};
-    state_ = State::kClosed;
-    return false;
+  if (state_ == State::kSuspected && !answered) {
+    if (++failures(ShareCall::kLookup) < kFailuresToOpen) return false;
+    open(ShareCall::kLookup, now_ns);
+    down_ = true;
+    return true;
   }
   if (state_ == State::kOpen) {
-    open(opened_by_, now_ns);
-    return false;
+    const bool stays_open = !answered || (!down_ && now_ns < open_until_ns_);
+    if (!answered) down_ = true;
+    if (stays_open) {
+      plan_probe(now_ns);
+      return false;
+    }
+    failures_ = {};  // they begin anew, but not the time for which the next opening lasts
   }
-  if (++failures(ShareCall::kLookup) < kFailuresToOpen) return false;
-  open(ShareCall::kLookup, now_ns);
-  return true;
+  state_ = State::kClosed;
+  return false;
 }
 
 void ShareBreaker::open(ShareCall call, std::int64_t now_ns) {
@@ -46,6 +50,14 @@ void ShareBreaker::open(ShareCall call, std::int64_t now_ns) {
   opened_by_ = call;
   open_ns_ = open_ns_ == 0 ? kFirstOpenNs : std::min(2 * open_ns_, kLongestOpenNs);
   open_until_ns_ = now_ns + open_ns_;
+  down_ = false;
+  plan_probe(now_ns);
+}
+
+// An answer counts once the time of the opening is over: then one is asked for at once.
+void ShareBreaker::plan_probe(std::int64_t now_ns) {
+  probe_ns_ = now_ns + kProbeEveryNs;
+  if (!down_ && now_ns < open_until_ns_) probe_ns_ = std::min(probe_ns_, open_until_ns_);
 }
 
 void ShareLatency::note(double ms) {

@@ -13,16 +13,23 @@ namespace kvkeep::policy {
 inline constexpr std::uint32_t kFailuresToOpen = 3;
 inline constexpr std::int64_t kFirstOpenNs = 5'000'000'000;
 inline constexpr std::int64_t kLongestOpenNs = 300'000'000'000;
+// With a tick a second and a probe of a second, requests go to a node again within 5 seconds after it healed.
+inline constexpr std::int64_t kProbeEveryNs = 2'000'000'000;
 
 // A node may answer what is small and hang at what is large, so that one kind of call says nothing of the other.
 enum class ShareCall : std::uint8_t { kLookup, kTransfer };
 
 // Decides whether a node may be asked.
 //
-//   closed ---- a failure ----> suspected ---- probe fails, 3 failures in all ----> open ---- its time is over -+
-//     ^                          |                                               ^                             |
-//     |                          | probe answers                                 +------ probe fails ----------+
-//     +--------------------------+-------------------------- probe answers --------------------------------------+
+//   closed ---- a failure ----> suspected ---- probe fails, 3 failures in all ----> open
+//     ^                          |                                                  |
+//     |                          | probe answers        a probe answers: after one  |
+//     |                          |                      that failed, or after the   |
+//     +--------------------------+------------------------ time of the opening -----+
+//
+// An open breaker wants a probe every two seconds. A node that failed one is down, and healed as soon as it answers the
+// next. A node that answers all of them while requests fail shows nothing by that: it stays open for 5 seconds, then
+// for twice as long each time, up to 5 minutes.
 //
 // Only a closed breaker lets requests through, so a dead node costs one request (or those that were under way at once)
 // its deadline, and then nothing. Probes are the caller's tick, never a request. A node that answers probes and nothing
@@ -33,7 +40,7 @@ class ShareBreaker {
   bool closed() const { return state_ == State::kClosed; }
   // Returns true if a probe will say soon whether requests may go there again.
   bool suspected() const { return state_ == State::kSuspected; }
-  // Returns true if the node is to be probed now: it is suspected, or has been open for long enough.
+  // Returns true if the node is to be probed now: it is suspected, or open and was not probed for a while.
   bool wants_probe(std::int64_t now_ns) const;
 
   // A request was answered, be it with a miss. Failures of its kind before it are forgotten.
@@ -48,12 +55,15 @@ class ShareBreaker {
   enum class State : std::uint8_t { kClosed, kSuspected, kOpen };
   std::uint32_t& failures(ShareCall call) { return failures_[static_cast<std::size_t>(call)]; }
   void open(ShareCall call, std::int64_t now_ns);
+  void plan_probe(std::int64_t now_ns);
 
   State state_ = State::kClosed;
   std::array<std::uint32_t, 2> failures_{};  // of each kind of call, in a row
   ShareCall opened_by_ = ShareCall::kLookup;
   std::int64_t open_ns_ = 0;  // how long it opened last; 0: not since the last answer of that kind
   std::int64_t open_until_ns_ = 0;
+  bool down_ = false;  // while open: a probe failed
+  std::int64_t probe_ns_ = 0;
 };
 
 // Bounds of a look-up's deadline, in milliseconds.

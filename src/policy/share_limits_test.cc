@@ -28,20 +28,26 @@ class NaiveBreaker {
       if (event == Event::kTransferAnswer) answer(transfers_, "transfer");
       return false;
     }
+    const bool is_open = open_until_ns_ > 0;
     if (event == Event::kProbeAnswer) {
-      if (open_until_ns_ > 0) lookups_ = transfers_ = 0;
+      probed_ns_ = now_ns;
+      if (is_open && !down_ && now_ns < open_until_ns_) return false;
+      if (is_open) lookups_ = transfers_ = 0;
       closed_ = true;
       open_until_ns_ = 0;
     }
     if (event != Event::kProbeFailure) return false;
-    if (open_until_ns_ > 0) {
-      open(opened_by_, now_ns);
-      return false;
-    }
-    return fail(lookups_, "lookup", now_ns);
+    probed_ns_ = now_ns;
+    const bool opens = !is_open && fail(lookups_, "lookup", now_ns);
+    down_ = is_open || opens;
+    return opens;
   }
   bool closed() const { return closed_; }
-  bool wants_probe(std::int64_t now_ns) const { return !closed_ && now_ns >= open_until_ns_; }
+  bool wants_probe(std::int64_t now_ns) const {
+    if (closed_ || open_until_ns_ == 0) return !closed_;
+    const bool is_over = !down_ && now_ns >= open_until_ns_ && probed_ns_ < open_until_ns_;
+    return is_over || now_ns >= probed_ns_ + 2'000'000'000;
+  }
 
  private:
   bool fail(int& count, const char* which, std::int64_t now_ns) {
@@ -59,6 +65,8 @@ class NaiveBreaker {
     std::int64_t seconds = 5;
     for (int i = 0; i < openings_; ++i) seconds = std::min<std::int64_t>(300, 2 * seconds);
     ++openings_;
+    down_ = false;
+    probed_ns_ = now_ns;
     open_until_ns_ = now_ns + seconds * 1'000'000'000;
   }
 
@@ -68,6 +76,8 @@ class NaiveBreaker {
   int openings_ = 0;  // since the last answer of the kind that opened it
   std::string opened_by_ = "lookup";
   std::int64_t open_until_ns_ = 0;
+  bool down_ = false;  // a probe failed while it was open
+  std::int64_t probed_ns_ = 0;
 };
 
 bool apply(ShareBreaker& breaker, NaiveBreaker::Event event, std::int64_t now_ns) {
@@ -102,21 +112,36 @@ TEST(ShareBreaker, AgreesWithItsTwinOverEveryHistoryOfEightEvents) {
   }
 }
 
-TEST(ShareBreaker, OpensForTwiceAsLongEachTimeUpToFiveMinutes) {
+// Returns for how long a node stays open whose probes fail up to `down_s`, and are answered from then on.
+std::int64_t seconds_open(ShareBreaker& breaker, std::int64_t& now_ns, std::int64_t down_s) {
+  while (breaker.closed()) {
+    breaker.note_failure(ShareCall::kLookup, now_ns);
+    if (breaker.suspected()) breaker.note_probe(true, now_ns);
+  }
+  const std::int64_t from_ns = now_ns;
+  while (!breaker.closed()) {
+    now_ns += 1'000'000'000;
+    if (breaker.wants_probe(now_ns)) breaker.note_probe(now_ns > from_ns + down_s * 1'000'000'000, now_ns);
+  }
+  return (now_ns - from_ns) / 1'000'000'000;
+}
+
+TEST(ShareBreaker, ANodeThatAnswersOnlyProbesStaysOpenForTwiceAsLongEachTimeUpToFiveMinutes) {
   ShareBreaker breaker;
   std::int64_t now_ns = 0;
-  for (int i = 0; i < 3; ++i) {
-    breaker.note_failure(ShareCall::kLookup, now_ns);
-    if (i < 2) breaker.note_probe(true, now_ns);
-  }
   std::vector<std::int64_t> seconds;
-  for (int i = 0; i < 9; ++i) {
-    const std::int64_t from_ns = now_ns;
-    while (!breaker.wants_probe(now_ns)) now_ns += 1'000'000'000;
-    seconds.push_back((now_ns - from_ns) / 1'000'000'000);
-    breaker.note_probe(false, now_ns);
-  }
+  for (int i = 0; i < 9; ++i) seconds.push_back(seconds_open(breaker, now_ns, 0));
   EXPECT_EQ(seconds, (std::vector<std::int64_t>{5, 10, 20, 40, 80, 160, 300, 300, 300}));
+}
+
+TEST(ShareBreaker, ANodeThatWasDownForAnyTimeIsAskedTwoSecondsAfterItHealed) {
+  ShareBreaker breaker;
+  std::int64_t now_ns = 0;
+  for (const std::int64_t down_s : {3, 4, 50, 51, 3600, 3601}) {
+    const std::int64_t seconds = seconds_open(breaker, now_ns, down_s);
+    EXPECT_GT(seconds, down_s);
+    EXPECT_LE(seconds, down_s + 2);
+  }
 }
 
 TEST(ShareLatency, DeadlinesAreEightTimesTheUsualInsideTheRange) {

@@ -15,7 +15,9 @@ namespace kvkeep::share {
 namespace {
 
 constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
-constexpr std::int64_t kProbeNs = kSecondNs;
+// All probes of a tick together take this long, unless they are many: healing is to be noticed within seconds.
+constexpr std::int64_t kProbesNs = kSecondNs;
+constexpr std::int64_t kLeastProbeNs = kSecondNs / 5;
 constexpr std::size_t kMostRememberedTouches = 65'536;
 
 std::uint64_t random_number() {
@@ -202,8 +204,11 @@ void SharedStore::tick() {
   parts_->publisher.go_on();
   if (parts_->nodes.to_probe().empty() || parts_->probing.exchange(true)) return;
   parts_->executor.post([parts = parts_.get()] {
-    for (const NodeId node : parts->nodes.to_probe()) {
-      parts->nodes.note_probe(node, parts->engine->probe(node, parts->clock.monotonic_ns() + kProbeNs));
+    const std::vector<NodeId> wanting = parts->nodes.to_probe();
+    for (const NodeId node : wanting) {
+      const auto count = static_cast<std::int64_t>(wanting.size());
+      const std::int64_t deadline_ns = parts->clock.monotonic_ns() + std::max(kProbesNs / count, kLeastProbeNs);
+      parts->nodes.note_probe(node, parts->engine->probe(node, deadline_ns));
     }
     parts->probing = false;
     parts->publisher.go_on();

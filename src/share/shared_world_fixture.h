@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -172,5 +173,17 @@ inline std::vector<Position> every(std::uint32_t step, std::uint32_t size) {
   for (std::uint32_t end = step; end <= size; end += step) ends.push_back(Position{end});
   return ends;
 }
+
+class SharedStoreTest : public ::testing::Test {
+ protected:
+  sim::SimClock clock_;
+  FrailWorld world_{clock_};
+
+  double ms_of(const std::function<void()>& action) {
+    const std::int64_t from_ns = clock_.monotonic_ns();
+    action();
+    return os::elapsed_ms(from_ns, clock_.monotonic_ns());
+  }
+};
 
 }  // namespace kvkeep::share

@@ -1,0 +1,127 @@
+// The shared tier over an engine that hangs, refuses or cannot serve: what that costs, and
+// that it is warm again soon after.
+
+#include <gtest/gtest.h>
+
+#include "share/shared_store.h"
+#include "share/shared_world_fixture.h"
+
+namespace kvkeep::share {
+namespace {
+
+TEST_F(SharedStoreTest, AHungEngineCostsOneDeadlineForEachOpening) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  server.publish(prompt, every(20, 100));
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
+  double paid_ms = 0;
+  for (int request = 0; request < 200; ++request) {
+    paid_ms += ms_of([&] { server.find(share_prompt(request, 100), every(20, 100)); });
+    clock_.advance_ms(100);
+    server.store().tick();
+    server.executor().run_all();  // next to requests: its time is nobody's
+  }
+  const auto openings = server.store().counters().breaker_openings;
+  EXPECT_EQ(openings, world_.nodes.size());
+  EXPECT_LE(paid_ms, 50.1 * static_cast<double>(openings));
+  EXPECT_FALSE(server.store().readable());
+}
+
+// However long it was gone. A tick comes each second, and probes of nodes that hang take their time.
+TEST_F(SharedStoreTest, AnEngineThatHealsServesAgainWithinFiveSeconds) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 100);
+  server.publish(prompt, every(20, 100));
+  const auto tick_once = [&] {
+    clock_.advance_ms(1000);
+    server.store().tick();
+    server.executor().run_all();
+  };
+  for (const int gone_ticks : {1, 3, 10, 100, 1000, 1001}) {
+    std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
+    for (int i = 0; i < gone_ticks; ++i) {
+      server.find(share_prompt(7, 100), every(20, 100));
+      tick_once();
+    }
+    std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+    const std::int64_t healed_ns = clock_.monotonic_ns();
+    while (server.restorable(prompt, every(20, 100)) != Position{100}) {
+      tick_once();
+      ASSERT_LE(os::elapsed_ms(healed_ns, clock_.monotonic_ns()), 5000) << gone_ticks;
+    }
+  }
+}
+
+// Its probes are answered: only requests show that it is of no use.
+TEST_F(SharedStoreTest, AnEngineWhosePayloadsHangIsNotAskedForLong) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 20);
+  server.publish(prompt, every(20, 20));
+  world_.reads_hang = true;
+  int paid = 0;
+  for (int request = 0; request < 100; ++request) {
+    const double ms = ms_of([&] {
+      const auto path = server.find(prompt, every(20, 20));
+      if (!path) return;
+      EXPECT_FALSE(server.get(path->rows.front().segment).ok());
+    });
+    if (ms > 3) ++paid;
+    clock_.advance_ms(1000);
+    server.store().tick();
+    server.executor().run_all();
+  }
+  // Three for each time that it opens: after 0, 5, 15, 35 and 75 seconds.
+  EXPECT_EQ(paid, 15);
+}
+
+TEST_F(SharedStoreTest, ANodeInTroubleCostsOnlyItsOwnNames) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 400);
+  server.publish(prompt, every(20, 400));
+  world_.nodes[1] = FrailWorld::Node::kRefusing;
+  clock_.advance_ms(4000);
+  EXPECT_LT(server.restorable(prompt, every(20, 400)), Position{400});
+  EXPECT_TRUE(server.store().readable());
+  world_.nodes[1] = FrailWorld::Node::kWell;
+  server.store().tick();
+  server.executor().run_all();
+  EXPECT_EQ(server.restorable(prompt, every(20, 400)), Position{400});
+}
+
+TEST_F(SharedStoreTest, ALoadingNodeIsAMissAndNoFailure) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 40);
+  server.publish(prompt, every(20, 40));
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kLoading);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(server.find(prompt, every(20, 40)).has_value());
+  EXPECT_EQ(server.store().counters().breaker_openings, 0u);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  EXPECT_TRUE(server.find(prompt, every(20, 40)).has_value());
+}
+
+TEST_F(SharedStoreTest, DeadlinesFollowTheMeasuredLatency) {
+  ShareServer server(world_);
+  world_.answer_ms = 2;
+  for (std::uint32_t i = 0; i < 20; ++i) server.find(share_prompt(i, 400), every(20, 400));
+  EXPECT_NEAR(server.store().latency_ms(), 2, 0.1);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
+  EXPECT_NEAR(ms_of([&] { server.find(share_prompt(99, 400), every(20, 400)); }), 16, 1);
+}
+
+// A request that prefills soon has little patience; that says nothing about the nodes.
+TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 400);
+  world_.answer_ms = 10;
+  server.publish(prompt, every(20, 400));
+  const ShareQuery query{.prompt = prompt, .ends = every(20, 400)};
+  for (int i = 0; i < 10; ++i) {
+    const auto found = server.store().find(query, clock_.monotonic_ns() + 1'000'000);
+    EXPECT_FALSE(found.has_value()) << "the first round trip takes all patience";
+  }
+  EXPECT_EQ(server.store().counters().failures, 0u);
+  EXPECT_TRUE(server.find(prompt, every(20, 400)).has_value());
+}
+
+}  // namespace
+}  // namespace kvkeep::share
