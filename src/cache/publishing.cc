@@ -77,7 +77,7 @@ bool Publishing::is_worth_it(SegmentId segment) const {
 void Publishing::offer(SegmentId segment) {
   if (distrust_) return;
   const share::ShareCounters counters = store_.counters();
-  const std::uint64_t failures = counters.orphans + counters.publish_failures;
+  const std::uint64_t failures = counters.orphans + counters.publish_failures + counters.broken;
   std::vector<SegmentId> path;
   {
     CacheLock lock(mutex_);

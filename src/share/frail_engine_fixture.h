@@ -143,10 +143,18 @@ class FrailEngine final : public ObjectEngine {
     object.head.assign(head.begin(), head.end());
     return {};
   }
-  Status touch(const std::vector<Touched>& objects, std::int64_t, std::int64_t deadline_ns) override {
+  Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t,
+                                        std::int64_t deadline_ns) override {
     ++world_.calls;
-    for (const Touched& object : objects) TRY(visit(node_of(object.name), deadline_ns));
-    return {};
+    std::vector<ObjectName> broken;
+    for (const Touched& object : objects) {
+      TRY(visit(node_of(object.name), deadline_ns));
+      const auto found = world_.objects.find(object.name);
+      if (found == world_.objects.end() || found->second.head.empty()) continue;
+      const auto is_gone = [](const auto& piece) { return piece.empty(); };
+      if (std::ranges::any_of(found->second.pieces, is_gone)) broken.push_back(object.name);
+    }
+    return broken;
   }
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override {
     TRY(visit(node_of(name), deadline_ns));

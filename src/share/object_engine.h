@@ -142,12 +142,14 @@ class ObjectEngine {
   virtual Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
                      std::int64_t deadline_ns) = 0;
 
-  // Reports a use of whole objects, and renews their time to live. Absent ones are passed over.
+  // Reports a use of whole objects, and renews their time to live. Absent ones are passed over. Returns those whose
+  // head is there and part of whose payload is not, as far as the engine sees that.
   struct Touched {
     ObjectName name;
     std::uint64_t payload_bytes = 0;
   };
-  virtual Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) = 0;
+  virtual Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                                std::int64_t deadline_ns) = 0;
 
   // Removes the head, then the payload. Succeeds if it is not there.
   virtual Status remove(const ObjectName& name, std::int64_t deadline_ns) = 0;

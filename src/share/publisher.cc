@@ -15,6 +15,9 @@ constexpr std::size_t kMostQueued = 10'000;  // offers of no bytes count as well
 constexpr std::size_t kMostRememberedParents = 65'536;
 // An engine that lost everything is noticed after this long, by the first publication.
 constexpr std::int64_t kThereNs = 3 * kSecondNs;
+// Long enough for this server to compute what it could not read, and to come round to publishing it.
+constexpr std::int64_t kBrokenNs = 3600 * kSecondNs;
+constexpr std::size_t kMostRememberedBroken = 65'536;
 
 std::uint64_t size_of(const Publication& publication) { return publication.payload->size(); }
 std::uint64_t size_of(const RecordOffer& record) { return record.contents.size(); }
@@ -47,7 +50,14 @@ Publisher::Publisher(ObjectEngine& engine, const Vault& vault, Lookup& lookup, N
       limit_(options.queue_limit),
       ttl_s_(options.ttl_s),
       salt_(std::move(salt)),
-      there_(kMostRememberedParents) {}
+      there_(kMostRememberedParents),
+      broken_(kMostRememberedBroken) {}
+
+void Publisher::note_broken(const ObjectName& name) {
+  counting_.add(&ShareCounters::broken);
+  broken_.put(name, true, clock_.monotonic_ns() + kBrokenNs);
+  there_.forget(name);
+}
 
 bool Publisher::offer(Publication publication) { return enqueue(std::move(publication)); }
 bool Publisher::offer(RecordOffer record) { return enqueue(std::move(record)); }
@@ -168,7 +178,7 @@ Publisher::Standing Publisher::standing(const Publication& publication, const Ob
     return nodes_.suspects(engine_.node_of(asked[i])) ? Standing::kAgain : Standing::kUnknown;
   };
   const auto is_there = [&](std::size_t i) {
-    return answers[i].ok() && vault_.open_envelope(asked[i], *answers[i]).ok();
+    return answers[i].ok() && vault_.open_envelope(asked[i], *answers[i]).ok() && !broken_.find(asked[i], now_ns);
   };
   for (std::size_t i = 1; i < asked.size(); ++i) {
     if (!is_there(i))
@@ -218,6 +228,7 @@ Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteS
   }
   nodes_.note_answer(engine_.node_of(name), policy::ShareCall::kTransfer);
   nodes_.note_written(bytes, os::elapsed_ms(from_ns, now_ns));
+  broken_.forget(name);
   there_.put(name, true, now_ns + kThereNs);
   counting_.add(&ShareCounters::published);
   counting_.add(&ShareCounters::published_bytes, bytes.value());

@@ -45,6 +45,9 @@ class Publisher {
   void go_on() EXCLUDES(mutex_);
   // Drops what waits and refuses everything from now on.
   void stop() EXCLUDES(mutex_);
+  // The head of this object is there, and its payload is not, or is another one. Counts as absent until it was
+  // published again: the next server that has it and offers it replaces it.
+  void note_broken(const ObjectName& name);
   ByteCount queued() const EXCLUDES(mutex_);
   // Returns how many offers wait or are being published.
   std::size_t waiting() const EXCLUDES(mutex_);
@@ -75,7 +78,8 @@ class Publisher {
   const ByteCount limit_;
   const std::int64_t ttl_s_;
   const RandomSalt salt_;
-  RecentNames<bool> there_;  // published, or seen there
+  RecentNames<bool> there_;   // published, or seen there
+  RecentNames<bool> broken_;  // seen there in part
 
   mutable Mutex mutex_;
   std::deque<Offer> queue_ GUARDED_BY(mutex_);

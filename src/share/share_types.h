@@ -75,6 +75,7 @@ struct ShareCounters {
   std::uint64_t load_misses = 0;    // evicted between head and payload
   std::uint64_t failures = 0;       // late, refused, cut, misbehaving
   std::uint64_t damaged = 0;        // not authentic, or not of this prompt
+  std::uint64_t broken = 0;         // heads that were there without all of their payload
   std::uint64_t foreign_paths = 0;  // authentic, but its path is not the prompt's
   std::uint64_t published = 0;
   std::uint64_t published_bytes = 0;

@@ -1,4 +1,4 @@
-// The shared tier over an engine that hangs, refuses or cannot serve: what that costs, and
+// The shared tier over an engine that hangs, refuses, cannot serve, or lost a part of an object: what that costs, and
 // that it is warm again soon after.
 
 #include <gtest/gtest.h>
@@ -8,6 +8,72 @@
 
 namespace kvkeep::share {
 namespace {
+
+// ---- broken objects ----
+
+// An engine may evict a part of an object and keep its head, which look-ups use.
+TEST_F(SharedStoreTest, AnObjectThatAReaderFoundBrokenIsPublishedAgainByIt) {
+  const Tokens prompt = share_prompt(1, 80);
+  ShareServer(world_).publish(prompt, every(20, 80));
+  ShareServer reader(world_);
+  const std::uint64_t before = world_.puts;
+  for (const bool damaged : {false, true}) {
+    auto& pieces = world_.objects.begin()->second.pieces;
+    ASSERT_FALSE(pieces.empty());
+    if (damaged) {
+      pieces.front().front() ^= std::byte{1};
+    } else {
+      pieces.back().clear();
+    }
+    EXPECT_LT(reader.restorable(prompt, every(20, 80)), Position{80});
+    EXPECT_LT(ShareServer(world_).restorable(prompt, every(20, 80)), Position{80});
+    reader.publish(prompt, every(20, 80));
+    EXPECT_EQ(ShareServer(world_).restorable(prompt, every(20, 80)), Position{80});
+  }
+  EXPECT_EQ(world_.puts, before + 2) << "the others are whole";
+  EXPECT_EQ(reader.store().counters().broken, 2u);
+}
+
+TEST_F(SharedStoreTest, AnObjectThatItsPublisherTouchesAndIsBrokenIsPublishedAgain) {
+  const Tokens prompt = share_prompt(1, 80);
+  ShareServer publisher(world_);
+  publisher.publish(prompt, every(20, 80));
+  const auto path = publisher.find(prompt, every(20, 80));
+  ASSERT_TRUE(path.has_value());
+  std::vector<format::SegmentHeader> used;
+  for (const format::SharedHead& head : path->rows) used.push_back(head.segment);
+  world_.objects.begin()->second.pieces.front().clear();
+  clock_.advance_ms(4000);
+  publisher.publish(prompt, every(20, 80));
+  EXPECT_EQ(world_.puts, 4u) << "its head is there";
+  publisher.store().touch(used);
+  publisher.executor().run_all();
+  EXPECT_EQ(publisher.store().counters().broken, 1u);
+  publisher.publish(prompt, every(20, 80));
+  EXPECT_EQ(world_.puts, 5u);
+  EXPECT_EQ(ShareServer(world_).restorable(prompt, every(20, 80)), Position{80});
+}
+
+// Under one end lies the segment of another server, which began elsewhere and has fewer pieces.
+TEST_F(SharedStoreTest, ASegmentOfAnotherServerWithTheSameEndIsNotBroken) {
+  const Tokens prompt = share_prompt(1, 80);
+  ShareServer(world_).publish(prompt, every(20, 80));
+  ShareServer other(world_);
+  other.publish(prompt, every(40, 80));
+  const auto path = other.find(prompt, every(40, 80));
+  ASSERT_TRUE(path.has_value());
+  for (auto& [name, object] : world_.objects) object.pieces.front().clear();
+  std::vector<format::SegmentHeader> used;
+  for (format::SharedHead head : path->rows) {
+    head.segment.parts.front().size_bytes += 1;
+    used.push_back(std::move(head.segment));
+  }
+  other.store().touch(used);
+  other.executor().run_all();
+  EXPECT_EQ(other.store().counters().broken, 0u);
+}
+
+// ---- nodes in trouble ----
 
 TEST_F(SharedStoreTest, AHungEngineCostsOneDeadlineForEachOpening) {
   ShareServer server(world_);

@@ -58,6 +58,7 @@ class SharedStore::Parts {
   }
   bool reads() const { return options.mode != ShareMode::kWrite; }
   bool writes() const { return options.mode != ShareMode::kRead; }
+  void touch_now(const std::vector<ObjectEngine::Touched>& objects);
 
   const std::unique_ptr<ObjectEngine> engine;
   const ShareOptions options;
@@ -142,9 +143,14 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::S
     return read.error();
   }
   parts.nodes.note_answer(node, policy::ShareCall::kTransfer);
-  TRY(read);
+  if (!read.ok()) {
+    parts.publisher.note_broken(name);
+    return read.error();
+  }
   parts.nodes.note_read(size, os::elapsed_ms(from_ns, parts.clock.monotonic_ns()));
-  return unpack(opening, segment, std::move(buffer));
+  auto payload = unpack(opening, segment, std::move(buffer));
+  if (!payload.ok()) parts.publisher.note_broken(name);
+  return payload;
 }
 
 bool SharedStore::offer(Publication publication) {
@@ -160,18 +166,27 @@ void SharedStore::touch(const std::vector<format::SegmentHeader>& segments) {
     ObjectName name = parts_->name_of(segment);
     if (parts_->touched.find(name, now_ns) || !parts_->nodes.may_ask(parts_->engine->node_of(name))) continue;
     parts_->touched.put(name, true, now_ns + kTouchEveryNs);
-    // An encrypted payload is longer; whether it is the engine knows no better.
+    // An encrypted payload is longer; whether it is, the engine knows no better.
     const std::uint64_t tag = parts_->options.encrypt ? kCipherTagBytes : 0;
     objects.push_back({std::move(name), format::payload_bytes(segment) + tag});
   }
   if (objects.empty()) return;
   parts_->counting.add(&ShareCounters::touched, objects.size());
-  parts_->executor.post([parts = parts_.get(), objects = std::move(objects)] {
-    const Status touched = parts->engine->touch(objects, parts->options.ttl_s, parts->nodes.background_deadline_ns());
-    if (touched.ok()) return;
-    parts->nodes.note_trouble(parts->engine->node_of(objects.front().name), policy::ShareCall::kLookup,
-                              touched.error());
-  });
+  parts_->executor.post([parts = parts_.get(), objects = std::move(objects)] { parts->touch_now(objects); });
+}
+
+void SharedStore::Parts::touch_now(const std::vector<ObjectEngine::Touched>& objects) {
+  const auto broken = engine->touch(objects, options.ttl_s, nodes.background_deadline_ns());
+  if (!broken.ok()) {
+    return nodes.note_trouble(engine->node_of(objects.front().name), policy::ShareCall::kLookup, broken.error());
+  }
+  // A server that cut the prompt elsewhere may have published another segment with this end, which is whole.
+  for (const ObjectName& name : *broken) {
+    const auto own = std::ranges::find(objects, name, &ObjectEngine::Touched::name);
+    lookup.forget(name);
+    const auto envelope = lookup.envelope(name, nodes.background_deadline_ns());
+    if (envelope.ok() && envelope->payload_bytes == own->payload_bytes) publisher.note_broken(name);
+  }
 }
 
 bool SharedStore::offer_record(const PrefixHash& key, std::vector<std::byte> contents) {

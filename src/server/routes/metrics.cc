@@ -290,6 +290,8 @@ std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& sh
               number(shared->refused)),
       counter("kvkeep_share_damaged_total", "Answers of the shared tier that were not what was published.",
               number(shared->damaged)),
+      counter("kvkeep_share_broken_total", "Segments and points that the shared tier had without all of their payload.",
+              number(shared->broken)),
       counter("kvkeep_share_failures_total", "Calls to the shared tier that failed or passed their deadline.",
               number(shared->failures)),
       counter("kvkeep_share_breaker_openings_total", "Times that a node of the shared tier was left alone for a while.",

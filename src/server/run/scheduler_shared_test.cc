@@ -50,7 +50,8 @@ class CommonEngine {
       const MutexLock lock(common_.mutex_);
       return engine_.put(name, head, payload, ttl_s, deadline_ns);
     }
-    Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override {
+    Result<std::vector<share::ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                                 std::int64_t deadline_ns) override {
       const MutexLock lock(common_.mutex_);
       return engine_.touch(objects, ttl_s, deadline_ns);
     }

@@ -34,7 +34,8 @@ class DetachedEngine final : public ObjectEngine {
              std::int64_t deadline_ns) override {
     return inner_->put(name, head, payload, ttl_s, deadline_ns);
   }
-  Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override {
+  Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                        std::int64_t deadline_ns) override {
     return inner_->touch(objects, ttl_s, deadline_ns);
   }
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override { return inner_->remove(name, deadline_ns); }

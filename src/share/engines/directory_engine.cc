@@ -101,13 +101,14 @@ Status DirectoryEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payl
   return written;
 }
 
-Status DirectoryEngine::touch(const std::vector<Touched>& objects, std::int64_t, std::int64_t deadline_ns) {
+Result<std::vector<ObjectName>> DirectoryEngine::touch(const std::vector<Touched>& objects, std::int64_t,
+                                                       std::int64_t deadline_ns) {
   for (const Touched& object : objects) {
     if (is_late(deadline_ns)) return late();
     const Status set = files_.set_modified(path_of(object.name), clock_.wall_ns());
-    if (!set.ok() && set.error().kind != ErrorKind::kNotFound) return set;
+    if (!set.ok() && set.error().kind != ErrorKind::kNotFound) return set.error();
   }
-  return {};
+  return std::vector<ObjectName>{};  // each is one file
 }
 
 Status DirectoryEngine::remove(const ObjectName& name, std::int64_t) {

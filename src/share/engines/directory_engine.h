@@ -43,7 +43,8 @@ class DirectoryEngine final : public ObjectEngine {
              std::int64_t deadline_ns) override;
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
              std::int64_t deadline_ns) override;
-  Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override;
+  Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                        std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
   Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override;
   Status probe(NodeId node, std::int64_t deadline_ns) override;

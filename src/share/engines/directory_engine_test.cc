@@ -102,7 +102,9 @@ class HangingEngine final : public ObjectEngine {
     return {};
   }
   Status put(const ObjectName&, ByteSpan, ByteSpan, std::int64_t, std::int64_t) override { return {}; }
-  Status touch(const std::vector<Touched>&, std::int64_t, std::int64_t) override { return {}; }
+  Result<std::vector<ObjectName>> touch(const std::vector<Touched>&, std::int64_t, std::int64_t) override {
+    return std::vector<ObjectName>{};
+  }
   Status remove(const ObjectName&, std::int64_t) override { return {}; }
   Result<NamesPage> list(const std::string&, const std::string&, std::int64_t) override {
     hang();

@@ -74,14 +74,15 @@ Status S3Engine::renew(const ObjectName& name, std::int64_t ttl_s, std::int64_t 
   return client_.perform(copy, deadline_ns).status;
 }
 
-Status S3Engine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) {
+Result<std::vector<ObjectName>> S3Engine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                                std::int64_t deadline_ns) {
   for (const Touched& object : objects) {
     const std::int64_t now_ns = clock_.monotonic_ns();
     if (young_.find(object.name, now_ns)) continue;
     TRY(renew(object.name, ttl_s, deadline_ns));
     young_.put(object.name, true, now_ns + kLookEveryNs);
   }
-  return {};
+  return std::vector<ObjectName>{};  // each is one object of S3, which has no parts
 }
 
 Status S3Engine::remove(const ObjectName& name, std::int64_t deadline_ns) {

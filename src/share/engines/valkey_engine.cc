@@ -331,27 +331,37 @@ Status ValkeyEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload
   return write(lent, key, head, ttl_ms, deadline_ns);
 }
 
-Status ValkeyEngine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) {
+Result<std::vector<ObjectName>> ValkeyEngine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                                    std::int64_t deadline_ns) {
   const std::string ttl_ms = std::to_string(ttl_s * 1000);
+  std::vector<ObjectName> broken;
   for (const Touched& object : objects) {
-    const NodeId node = node_of(object.name);
-    TRY_ASSIGN(Connection connection, take(node, deadline_ns));
-    Lent lent(*this, node, std::move(connection));
-    lent.busy();
-    const std::string key = key_of(object.name);
-    const std::uint64_t pieces = pieces_of(object.payload_bytes);
-    lent->queue({"PEXPIRE", key, ttl_ms});
-    for (std::uint64_t piece = 0; piece < pieces; ++piece) lent->queue({"PEXPIRE", piece_key(key, piece), ttl_ms});
-    TRY(lent->send(deadline_ns));
-    Status touched;
-    for (std::uint64_t i = 0; i <= pieces; ++i) {
-      TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
-      if (Status ok = check(reply, node); !ok.ok()) touched = std::move(ok);
-    }
-    lent.settled();
-    TRY(touched);
+    TRY_ASSIGN(const bool whole, touch(object, ttl_ms, deadline_ns));
+    if (!whole) broken.push_back(object.name);
   }
-  return {};
+  return broken;
+}
+
+Result<bool> ValkeyEngine::touch(const Touched& object, std::string_view ttl_ms, std::int64_t deadline_ns) {
+  const NodeId node = node_of(object.name);
+  TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+  Lent lent(*this, node, std::move(connection));
+  lent.busy();
+  const std::string key = key_of(object.name);
+  const std::uint64_t pieces = pieces_of(object.payload_bytes);
+  lent->queue({"PEXPIRE", key, ttl_ms});
+  for (std::uint64_t piece = 0; piece < pieces; ++piece) lent->queue({"PEXPIRE", piece_key(key, piece), ttl_ms});
+  TRY(lent->send(deadline_ns));
+  Status touched;
+  std::vector<bool> there;
+  for (std::uint64_t i = 0; i <= pieces; ++i) {
+    TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
+    if (Status ok = check(reply, node); !ok.ok()) touched = std::move(ok);
+    there.push_back(reply.number == 1);
+  }
+  lent.settled();
+  TRY(touched);
+  return !there.front() || std::ranges::find(there, false) == there.end();
 }
 
 Status ValkeyEngine::remove(const ObjectName& name, std::int64_t deadline_ns) {

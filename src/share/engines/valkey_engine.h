@@ -67,7 +67,8 @@ class ValkeyEngine final : public ObjectEngine {
              std::int64_t deadline_ns) override;
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
              std::int64_t deadline_ns) override;
-  Status touch(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) override;
+  Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                        std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
   // Pages of SCAN, one node after the other.
   Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override;
@@ -82,6 +83,8 @@ class ValkeyEngine final : public ObjectEngine {
   // Returns the error that a reply is, and learns from MOVED.
   Status check(const ValkeyReply& reply, NodeId node);
   Status write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms, std::int64_t deadline_ns);
+  // Returns true if all of the payload is there, or the head is not.
+  Result<bool> touch(const Touched& object, std::string_view ttl_ms, std::int64_t deadline_ns);
   Result<ValkeyReply> ask(Lent& lent, const ValkeyConnection::Words& words, std::int64_t deadline_ns);
   void receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
                      std::size_t first_bytes, std::int64_t deadline_ns);

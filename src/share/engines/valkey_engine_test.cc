@@ -156,6 +156,19 @@ TEST(ValkeyEngine, ObjectsLeaveAfterTheirTimeUnlessTheyAreUsed) {
   }
 }
 
+TEST(ValkeyEngine, TouchingFindsObjectsWithoutAllOfTheirPieces) {
+  ValkeyServer server;
+  const auto engine = open_engine(server.url());
+  for (std::uint32_t i = 1; i <= 3; ++i) ASSERT_TRUE(put_object(*engine, i, 2'000'000).ok());
+  server.cli({"DEL", "kv1:00112233aabbccdd:{" + object_name(2).id + "}:r:1"});
+  server.cli({"DEL", "kv1:00112233aabbccdd:{" + object_name(3).id + "}:r"});
+  const std::vector<ObjectEngine::Touched> all{
+      {object_name(1), 2'000'000}, {object_name(2), 2'000'000}, {object_name(3), 2'000'000}};
+  const auto broken = engine->touch(all, 7200, soon());
+  ASSERT_TRUE(broken.ok());
+  EXPECT_EQ(*broken, std::vector{object_name(2)}) << "the third is absent";
+}
+
 TEST(ValkeyEngine, TheServersCertificateMustBeOfTheCaAndOfTheHost) {
   const TlsServer server;
   const Certificates others;
