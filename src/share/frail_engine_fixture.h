@@ -37,6 +37,7 @@ struct FrailWorld {
   bool reads_hang = false;  // answers heads and probes, and hangs at payloads
   std::uint64_t calls = 0;
   std::uint64_t puts = 0;
+  std::uint64_t probes = 0;
 
   // Changes chosen by a seed, as any owner of an engine, or its disk, could make them.
   void harm(std::mt19937_64& random) {
@@ -176,7 +177,10 @@ class FrailEngine final : public ObjectEngine {
     }
     return page;
   }
-  Status probe(NodeId node, std::int64_t deadline_ns) override { return visit(node, deadline_ns); }
+  Status probe(NodeId node, std::int64_t deadline_ns) override {
+    ++world_.probes;
+    return visit(node, deadline_ns);
+  }
   Result<EngineFacts> facts(std::int64_t) override { return EngineFacts{.description = "frail"}; }
 
  private:

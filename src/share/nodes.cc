@@ -40,7 +40,7 @@ bool Nodes::may_ask_any() {
   const std::size_t count = engine_.nodes();
   const MutexLock lock(mutex_);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (at(NodeId{i}).breaker.closed()) return true;
+    if (at(NodeId{i}).breaker.closed() && engine_.has_names(NodeId{i})) return true;
   }
   return false;
 }
@@ -55,7 +55,7 @@ bool Nodes::may_ask_soon() {
   const MutexLock lock(mutex_);
   for (std::uint32_t i = 0; i < count; ++i) {
     const policy::ShareBreaker& breaker = at(NodeId{i}).breaker;
-    if (breaker.closed() || breaker.suspected()) return true;
+    if ((breaker.closed() || breaker.suspected()) && engine_.has_names(NodeId{i})) return true;
   }
   return false;
 }
@@ -99,6 +99,7 @@ void Nodes::note_trouble(NodeId node, policy::ShareCall call, const Error& error
   counting_.add(&ShareCounters::failures);
   const MutexLock lock(mutex_);
   complain(node, error);
+  if (error.kind == ErrorKind::kBusy) at(node).in_doubt = true;
   if (!counts_for_breaker(error.kind)) return;
   if (call == policy::ShareCall::kLookup) at(node).latency.note_late();
   if (at(node).breaker.note_failure(call, clock_.monotonic_ns())) note_opening(node, error);
@@ -141,7 +142,9 @@ std::vector<NodeId> Nodes::to_probe() {
   std::vector<NodeId> wanting;
   for (std::uint32_t i = 0; i < count; ++i) {
     const Node& node = at(NodeId{i});
-    if (!node.probed || node.breaker.wants_probe(now_ns)) wanting.push_back(NodeId{i});
+    const bool doubted = node.in_doubt && now_ns >= node.probed_ns + policy::kProbeEveryNs;
+    const bool wanted = !node.probed || doubted || node.breaker.wants_probe(now_ns);
+    if (wanted && engine_.has_names(NodeId{i})) wanting.push_back(NodeId{i});
   }
   return wanting;
 }
@@ -152,6 +155,8 @@ void Nodes::note_probe(NodeId node, const Status& status) {
   Node& probed = at(node);
   policy::ShareBreaker& breaker = probed.breaker;
   probed.probed = true;
+  probed.in_doubt = false;
+  probed.probed_ns = now_ns;
   if (status.ok()) {
     breaker.note_probe(true, now_ns);
     if (std::exchange(probed.opened, false)) spdlog::info("shared tier: {} is asked again", engine_.node_address(node));

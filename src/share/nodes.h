@@ -35,7 +35,8 @@ class Nodes {
   std::int64_t write_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
 
   // The outcome of one call at a node: an answer, be it a miss, or trouble, which is counted and, once a minute,
-  // logged.
+  // logged. A node that answers that it cannot serve this now (kBusy) is asked on and probed soon: its names may belong
+  // to another node by now, or its connections lead to a server that is no longer the one that takes writes.
   void note_answer(NodeId node, policy::ShareCall call) EXCLUDES(mutex_);
   void note_lookup_ms(NodeId node, double ms) EXCLUDES(mutex_);
   void note_trouble(NodeId node, policy::ShareCall call, const Error& error) EXCLUDES(mutex_);
@@ -45,7 +46,7 @@ class Nodes {
   void note_read(ByteCount bytes, double ms) EXCLUDES(mutex_);
   void note_written(ByteCount bytes, double ms) EXCLUDES(mutex_);
 
-  // Nodes whose breaker wants a probe, and those that were never probed.
+  // Nodes with names whose breaker wants a probe, that were never probed, or that answered that they cannot serve.
   std::vector<NodeId> to_probe() EXCLUDES(mutex_);
   void note_probe(NodeId node, const Status& status) EXCLUDES(mutex_);
 
@@ -62,6 +63,8 @@ class Nodes {
     policy::ShareBreaker breaker;
     policy::ShareLatency latency;
     bool probed = false;
+    bool in_doubt = false;  // it answered that it cannot serve
+    std::int64_t probed_ns = 0;
     bool opened = false;              // and that was logged
     std::int64_t quiet_until_ns = 0;  // its trouble was logged
   };

@@ -124,6 +124,8 @@ class ObjectEngine {
   // How many nodes there are; ids below that are valid. Only grows.
   virtual std::size_t nodes() const = 0;
   virtual std::string node_address(NodeId node) const = 0;
+  // Returns false if no name belongs to the node now: it is another one's replica, or was replaced. Without waiting.
+  virtual bool has_names(NodeId) const { return true; }
 
   // Returns the first bytes, at most `first_bytes`, of the heads of all names, in their order, asked in as few round
   // trips as the engine can; this counts as a use of each. Where head and payload are one file, bytes of the payload
@@ -159,7 +161,8 @@ class ObjectEngine {
   // may come twice. Objects that are written or evicted meanwhile may be among them.
   virtual Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) = 0;
 
-  // Connects to a node if necessary and asks whether it is well.
+  // Connects anew to a node and asks whether it is well, and which nodes names belong to: if it does not know, others
+  // are asked.
   virtual Status probe(NodeId node, std::int64_t deadline_ns) = 0;
   virtual Result<EngineFacts> facts(std::int64_t deadline_ns) = 0;
 };

@@ -165,6 +165,29 @@ TEST_F(SharedStoreTest, ALoadingNodeIsAMissAndNoFailure) {
   EXPECT_TRUE(server.find(prompt, every(20, 40)).has_value());
 }
 
+// Its names may belong to another node by now. A tick asks it where, and not each tick.
+TEST_F(SharedStoreTest, ANodeThatCannotServeIsProbedSoon) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 400);
+  server.publish(prompt, every(20, 400));
+  const auto probes_after = [&](std::int64_t ms) {
+    clock_.advance_ms(ms);
+    server.find(prompt, every(20, 400));
+    std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+    const std::uint64_t before = world_.probes;
+    server.store().tick();
+    server.executor().run_all();
+    return world_.probes - before;
+  };
+  EXPECT_EQ(probes_after(10'000), 0u);
+  world_.nodes[0] = FrailWorld::Node::kLoading;
+  EXPECT_EQ(probes_after(0), 1u);
+  EXPECT_EQ(server.restorable(prompt, every(20, 400)), Position{400}) << "it was asked on";
+  world_.nodes[0] = FrailWorld::Node::kLoading;
+  EXPECT_EQ(probes_after(1000), 0u);
+  EXPECT_EQ(probes_after(1000), 1u);
+}
+
 TEST_F(SharedStoreTest, DeadlinesFollowTheMeasuredLatency) {
   ShareServer server(world_);
   world_.answer_ms = 2;

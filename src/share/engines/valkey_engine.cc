@@ -93,7 +93,9 @@ std::size_t slot_of(std::string_view key) {
 
 // ---- SlotMap ----
 
-SlotMap::SlotMap(const std::vector<HostPort>& seeds) : hosts_(seeds) {}
+SlotMap::SlotMap(const std::vector<HostPort>& seeds) : hosts_(seeds), counts_(seeds.size()) {
+  counts_.front() = kClusterSlots;
+}
 
 std::size_t SlotMap::size() const {
   const MutexLock lock(mutex_);
@@ -110,12 +112,29 @@ NodeId SlotMap::node_of(std::size_t slot) const {
   return NodeId{slots_[slot]};
 }
 
+bool SlotMap::has_slots(NodeId node) const {
+  const MutexLock lock(mutex_);
+  return counts_[node.value()] > 0;
+}
+
 NodeId SlotMap::node(const HostPort& host) {
   const auto found = std::ranges::find(hosts_, host);
   if (found != hosts_.end()) return NodeId{static_cast<std::uint32_t>(found - hosts_.begin())};
   if (hosts_.size() >= kMostNodes) return NodeId{0};
   hosts_.push_back(host);
+  counts_.push_back(0);
   return NodeId{static_cast<std::uint32_t>(hosts_.size() - 1)};
+}
+
+void SlotMap::give(std::size_t slot, NodeId owner) {
+  --counts_[slots_[slot]];
+  slots_[slot] = owner.value();
+  ++counts_[owner.value()];
+}
+
+void SlotMap::give_all(NodeId node) {
+  const MutexLock lock(mutex_);
+  for (std::size_t slot = 0; slot < kClusterSlots; ++slot) give(slot, node);
 }
 
 void SlotMap::learn(const ValkeyReply& slots, const HostPort& asked) {
@@ -131,7 +150,7 @@ void SlotMap::learn(const ValkeyReply& slots, const HostPort& asked) {
     }
     const std::string& told = master.list[0].text;
     const NodeId owner = node({told.empty() ? asked.host : told, static_cast<int>(port)});
-    for (std::int64_t slot = first; slot <= last; ++slot) slots_[static_cast<std::size_t>(slot)] = owner.value();
+    for (std::int64_t slot = first; slot <= last; ++slot) give(static_cast<std::size_t>(slot), owner);
   }
 }
 
@@ -146,7 +165,7 @@ void SlotMap::learn_moved(std::string_view message, const HostPort& asked) {
   if (!slot || *slot >= kClusterSlots || !port || *port == 0 || *port > 65'535) return;
   const std::string_view host = message.substr(second + 1, colon - second - 1);
   const MutexLock lock(mutex_);
-  slots_[*slot] = node({host.empty() ? asked.host : std::string(host), static_cast<int>(*port)}).value();
+  give(*slot, node({host.empty() ? asked.host : std::string(host), static_cast<int>(*port)}));
 }
 
 // ---- connections ----
@@ -377,10 +396,15 @@ Status ValkeyEngine::remove(const ObjectName& name, std::int64_t deadline_ns) {
   }
 }
 
+std::optional<std::uint64_t> ValkeyEngine::next_with_slots(std::uint64_t node) const {
+  while (node < nodes() && !slots_.has_slots(NodeId{static_cast<std::uint32_t>(node)})) ++node;
+  return node < nodes() ? std::optional(node) : std::nullopt;
+}
+
 Result<NamesPage> ValkeyEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
   // "<node>:<cursor>"
   const std::size_t colon = std::min(from.find(':'), from.size());
-  const auto node = from.empty() ? 0 : number_in(std::string_view(from).substr(0, colon));
+  const auto node = from.empty() ? next_with_slots(0) : number_in(std::string_view(from).substr(0, colon));
   const std::string cursor = from.empty() ? "0" : from.substr(std::min(colon + 1, from.size()));
   if (!node || *node >= nodes() || !number_in(cursor)) return invalid("no page of this engine: " + from);
   const NodeId here{static_cast<std::uint32_t>(*node)};
@@ -395,15 +419,23 @@ Result<NamesPage> ValkeyEngine::list(const std::string& space, const std::string
   }
   if (reply.list[0].text != "0") {
     page.next = std::to_string(*node) + ':' + reply.list[0].text;
-  } else if (*node + 1 < nodes()) {
-    page.next = std::to_string(*node + 1) + ":0";
+  } else if (const auto next = next_with_slots(*node + 1)) {
+    page.next = std::to_string(*next) + ":0";
   }
   return page;
 }
 
 // ---- nodes ----
 
+// A node that hangs leaves half of the time to the others.
 Status ValkeyEngine::probe(NodeId node, std::int64_t deadline_ns) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const auto role = probe_alone(node, nodes() > 1 ? now_ns + (deadline_ns - now_ns) / 2 : deadline_ns);
+  if (!role.ok() || *role == Role::kReplica) ask_others(node, deadline_ns);
+  return role.ok() ? Status{} : Status(role.error());
+}
+
+Result<ValkeyEngine::Role> ValkeyEngine::probe_alone(NodeId node, std::int64_t deadline_ns) {
   const HostPort host = slots_.host(node);
   TRY_ASSIGN(std::string address, os::resolve_host(host.host));
   {
@@ -414,33 +446,62 @@ Status ValkeyEngine::probe(NodeId node, std::int64_t deadline_ns) {
   TRY_ASSIGN(Connection connection, ValkeyConnection::open(address, host, access_, clock_, deadline_ns));
   Lent lent(*this, node, std::move(connection));
   TRY(ask(lent, {"PING"}, deadline_ns));
+  return learn_slots(lent, deadline_ns);
+}
+
+Result<ValkeyEngine::Role> ValkeyEngine::learn_slots(Lent& lent, std::int64_t deadline_ns) {
   const auto slots = ask(lent, {"CLUSTER", "SLOTS"}, deadline_ns);
   if (slots.ok()) {
-    slots_.learn(*slots, host);
-    return {};
+    slots_.learn(*slots, slots_.host(lent.node()));
+    return Role::kInCluster;
   }
   // A single server has no slots, and a user may lack the right to ask: then MOVED tells.
-  const bool is_answer = slots.error().kind == ErrorKind::kInvalid || slots.error().message.starts_with("ERR");
-  return is_answer ? Status{} : Status(slots.error());
+  if (slots.error().kind == ErrorKind::kInvalid) return Role::kInCluster;
+  if (!slots.error().message.starts_with("ERR")) return slots.error();
+  if (url_.hosts.size() < 2) return Role::kPrimary;
+  const auto info = ask(lent, {"INFO", "replication"}, deadline_ns);
+  if (!info.ok() && info.error().kind != ErrorKind::kInvalid) return info.error();
+  return info.ok() && info_field(info->text, "role") == "slave" ? Role::kReplica : Role::kPrimary;
+}
+
+// Asks some of the others, each time beginning with another one, until one tells who has which slots, or is a primary
+// and so has them all.
+void ValkeyEngine::ask_others(NodeId node, std::int64_t deadline_ns) {
+  constexpr std::uint32_t kMostAsked = 4;
+  const auto others = static_cast<std::uint32_t>(nodes()) - 1;
+  for (std::uint32_t left = std::min(kMostAsked, others); left > 0; --left) {
+    const NodeId other = next_other(node, others);
+    const std::int64_t now_ns = clock_.monotonic_ns();
+    const auto role = probe_alone(other, now_ns + (deadline_ns - now_ns) / left);
+    if (!role.ok() || *role == Role::kReplica) continue;
+    if (*role == Role::kPrimary) slots_.give_all(other);
+    return;
+  }
+}
+
+NodeId ValkeyEngine::next_other(NodeId node, std::uint32_t others) {
+  const MutexLock lock(mutex_);
+  return NodeId{(node.value() + 1 + asked_++ % others) % (others + 1)};
 }
 
 Result<EngineFacts> ValkeyEngine::facts(std::int64_t deadline_ns) {
   EngineFacts facts{.keys = 0, .reads_found = 0, .reads_missed = 0};
   std::uint64_t used = 0;
-  const std::size_t count = nodes();
-  for (std::uint32_t i = 0; i < count; ++i) {
-    TRY_ASSIGN(Connection connection, take(NodeId{i}, deadline_ns));
-    Lent lent(*this, NodeId{i}, std::move(connection));
+  std::size_t count = 0;
+  for (auto i = next_with_slots(0); i; i = next_with_slots(*i + 1), ++count) {
+    const NodeId node{static_cast<std::uint32_t>(*i)};
+    TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+    Lent lent(*this, node, std::move(connection));
     TRY_ASSIGN(const ValkeyReply info, ask(lent, {"INFO"}, deadline_ns));
     const std::string version = info_field(info.text, "valkey_version")
                                     .value_or(info_field(info.text, "redis_version").value_or("of an unknown version"));
-    facts.description = "valkey " + version + (count > 1 ? ", " + std::to_string(count) + " nodes" : "");
+    facts.description = "valkey " + version + (count > 0 ? ", " + std::to_string(count + 1) + " nodes" : "");
     facts.policy = info_field(info.text, "maxmemory_policy");
     const auto number = [&](std::string_view name) {
       return number_in(info_field(info.text, name).value_or("")).value_or(0);
     };
     const std::uint64_t most = number("maxmemory");
-    facts.max_bytes = i == 0 ? most : (most == 0 ? 0 : *facts.max_bytes + most);
+    facts.max_bytes = count == 0 ? most : (most == 0 ? 0 : *facts.max_bytes + most);
     used += number("used_memory");
     *facts.reads_found += number("keyspace_hits");
     *facts.reads_missed += number("keyspace_misses");

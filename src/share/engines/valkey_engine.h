@@ -4,12 +4,16 @@
 // for larger values keeps all its other clients waiting, and hiredis reads them slowly.
 //
 // In a cluster the braces in keys keep an object on one node. Which node has which slots is learned from any of them,
-// and from MOVED; a slot that is just being moved, and a cluster that is down, are a miss.
+// and from MOVED; a slot that is just being moved, and a cluster that is down, are a miss. Several hosts that are no
+// cluster are a primary and its replicas: all names belong to the one that takes writes.
+//
+// A probe of a node that is gone, or that became a replica, asks the others which of them has its names now.
 
 #include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,18 +37,23 @@ class SlotMap {
   std::size_t size() const EXCLUDES(mutex_);
   HostPort host(NodeId node) const EXCLUDES(mutex_);
   NodeId node_of(std::size_t slot) const EXCLUDES(mutex_);
+  bool has_slots(NodeId node) const EXCLUDES(mutex_);
   // Takes the answer to CLUSTER SLOTS; `asked` answers where a node does not tell its host. Others' junk is passed
   // over.
   void learn(const ValkeyReply& slots, const HostPort& asked) EXCLUDES(mutex_);
   // Takes a message "MOVED <slot> <host>:<port>".
   void learn_moved(std::string_view message, const HostPort& asked) EXCLUDES(mutex_);
+  // All slots are this node's.
+  void give_all(NodeId node) EXCLUDES(mutex_);
 
  private:
   NodeId node(const HostPort& host) REQUIRES(mutex_);
+  void give(std::size_t slot, NodeId owner) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<HostPort> hosts_ GUARDED_BY(mutex_);
   std::array<std::uint32_t, kClusterSlots> slots_ GUARDED_BY(mutex_){};
+  std::vector<std::size_t> counts_ GUARDED_BY(mutex_);  // of slots, by node
 };
 
 // Thread safe.
@@ -60,6 +69,7 @@ class ValkeyEngine final : public ObjectEngine {
   NodeId node_of(const ObjectName& name) const override;
   std::size_t nodes() const override { return slots_.size(); }
   std::string node_address(NodeId node) const override;
+  bool has_names(NodeId node) const override { return slots_.has_slots(node); }
 
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override;
@@ -85,6 +95,14 @@ class ValkeyEngine final : public ObjectEngine {
   Status write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms, std::int64_t deadline_ns);
   // Returns true if all of the payload is there, or the head is not.
   Result<bool> touch(const Touched& object, std::string_view ttl_ms, std::int64_t deadline_ns);
+  // The role of a server: one of a cluster, or else one that takes writes, or a replica.
+  enum class Role { kInCluster, kPrimary, kReplica };
+  Result<Role> probe_alone(NodeId node, std::int64_t deadline_ns) EXCLUDES(mutex_);
+  Result<Role> learn_slots(Lent& lent, std::int64_t deadline_ns);
+  void ask_others(NodeId node, std::int64_t deadline_ns) EXCLUDES(mutex_);
+  NodeId next_other(NodeId node, std::uint32_t others) EXCLUDES(mutex_);
+  // Returns the first node from this one on that has slots.
+  std::optional<std::uint64_t> next_with_slots(std::uint64_t node) const;
   Result<ValkeyReply> ask(Lent& lent, const ValkeyConnection::Words& words, std::int64_t deadline_ns);
   void receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
                      std::size_t first_bytes, std::int64_t deadline_ns);
@@ -96,6 +114,7 @@ class ValkeyEngine final : public ObjectEngine {
   Mutex mutex_;
   std::map<NodeId, std::vector<Connection>> idle_ GUARDED_BY(mutex_);
   std::map<NodeId, std::string> addresses_ GUARDED_BY(mutex_);  // resolved
+  std::uint32_t asked_ GUARDED_BY(mutex_) = 0;                  // for another node's names, so far
 };
 
 }  // namespace kvkeep::share

@@ -169,6 +169,56 @@ TEST(ValkeyEngine, TouchingFindsObjectsWithoutAllOfTheirPieces) {
   EXPECT_EQ(*broken, std::vector{object_name(2)}) << "the third is absent";
 }
 
+// Its host is a replica of the other one, until that one is gone or they change places.
+TEST(ValkeyEngine, NamesBelongToThePrimaryOfSeveralHosts) {
+  ValkeyServer one;
+  ValkeyServer other;
+  const auto replicate = [](const ValkeyServer& replica, const ValkeyServer& primary) {
+    replica.cli({"REPLICAOF", "127.0.0.1", std::to_string(primary.port())});
+    EXPECT_TRUE(os::wait_until(
+        20'000, [&] { return replica.cli({"INFO", "replication"}).find("link_status:up") != std::string::npos; }));
+  };
+  replicate(other, one);
+  const auto engine = open_engine(one.url() + ",127.0.0.1:" + std::to_string(other.port()));
+  ASSERT_TRUE(put_object(*engine, 1, 3 << 20).ok());
+  EXPECT_EQ(engine->node_of(object_name(1)), NodeId{0});
+  EXPECT_FALSE(engine->has_names(NodeId{1}));
+
+  other.cli({"REPLICAOF", "NO", "ONE"});
+  replicate(one, other);
+  EXPECT_EQ(put_object(*engine, 2, 100).error().kind, ErrorKind::kBusy);
+  EXPECT_TRUE(engine->probe(NodeId{0}, soon()).ok());
+  EXPECT_EQ(engine->node_of(object_name(1)), NodeId{1});
+  EXPECT_TRUE(put_object(*engine, 2, 100).ok());
+  EXPECT_TRUE(engine->heads({object_name(1)}, 100, soon()).front().ok());
+  ASSERT_TRUE(os::wait_until(20'000, [&] { return one.cli({"DBSIZE"}) == other.cli({"DBSIZE"}); }));
+
+  other.kill();
+  one.cli({"REPLICAOF", "NO", "ONE"});
+  EXPECT_EQ(engine->heads({object_name(2)}, 100, soon()).front().error().kind, ErrorKind::kIo);
+  EXPECT_FALSE(engine->probe(NodeId{1}, soon()).ok());
+  EXPECT_TRUE(engine->heads({object_name(2)}, 100, soon()).front().ok());
+  EXPECT_TRUE(put_object(*engine, 3, 100).ok());
+  EXPECT_TRUE(engine->facts(soon()).ok()) << "of the one that has names";
+}
+
+// A proxy or a name may lead to another server: connections to the old one are left when it takes no writes.
+TEST(ValkeyEngine, AProbeConnectsAnewAfterAServerTookNoWrites) {
+  ValkeyServer server;
+  const auto engine = open_engine(server.url());
+  ASSERT_TRUE(put_object(*engine, 1, 100).ok());
+  server.cli({"REPLICAOF", "127.0.0.1", "1"});
+  EXPECT_EQ(put_object(*engine, 1, 100).error().kind, ErrorKind::kBusy);
+  const auto connections = [&] {
+    const std::string info = server.cli({"INFO", "stats"});
+    const std::string name = "total_connections_received:";
+    return std::stoi(info.substr(info.find(name) + name.size()));
+  };
+  const int before = connections();
+  EXPECT_TRUE(engine->probe(NodeId{0}, soon()).ok()) << "it may be read";
+  EXPECT_EQ(connections(), before + 2) << "one of them asks for this number";
+}
+
 TEST(ValkeyEngine, TheServersCertificateMustBeOfTheCaAndOfTheHost) {
   const TlsServer server;
   const Certificates others;
@@ -221,6 +271,39 @@ TEST(ValkeyCluster, ADeadNodeCostsOnlyItsOwnNamesAndSlotsThatMoveAreFollowed) {
     EXPECT_TRUE(fresh.heads({name}, 100, soon()).front().ok());
   }
   EXPECT_GT(wrong, 0);
+}
+
+TEST(ValkeyCluster, AReplicaThatTookOverIsFoundThroughTheOthers) {
+  ValkeyCluster cluster;
+  ValkeyServer& replica = cluster.add_replica(1);
+  const auto engine = open_engine(cluster.url());
+  ASSERT_EQ(engine->nodes(), 3u);
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    names.push_back(object_name(i));
+    ASSERT_TRUE(put_object(*engine, i, 1000).ok());
+  }
+  const auto node_at = [&](const ValkeyServer& server) {
+    for (std::uint32_t node = 0; node < engine->nodes(); ++node) {
+      if (engine->node_address(NodeId{node}).ends_with(':' + std::to_string(server.port()))) return NodeId{node};
+    }
+    return NodeId{99};
+  };
+  const NodeId dead = node_at(cluster.node(1));
+  ASSERT_TRUE(os::wait_until(20'000, [&] { return replica.cli({"DBSIZE"}) == cluster.node(1).cli({"DBSIZE"}); }));
+  cluster.node(1).kill();
+  ASSERT_TRUE(os::wait_until(
+      60'000, [&] { return replica.cli({"INFO", "replication"}).find("role:master") != std::string::npos; }));
+  // Its probe fails, and asks the others.
+  ASSERT_TRUE(os::wait_until(20'000, [&] {
+    EXPECT_FALSE(engine->probe(dead, in_ms(1000)).ok());
+    return !engine->has_names(dead);
+  }));
+  EXPECT_EQ(engine->nodes(), 4u);
+  for (const HeadBytes& head : engine->heads(names, 100, soon())) EXPECT_TRUE(head.ok()) << head.error().message;
+  for (std::uint32_t i = 0; i < 30; ++i) EXPECT_TRUE(put_object(*engine, i, 1000).ok());
+  EXPECT_TRUE(engine->facts(soon()).ok());
+  EXPECT_TRUE(engine->list("", "", soon()).ok());
 }
 
 }  // namespace

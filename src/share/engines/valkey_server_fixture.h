@@ -114,11 +114,7 @@ class ValkeyServer {
 class ValkeyCluster {
  public:
   ValkeyCluster() {
-    for (int i = 0; i < 3; ++i) {
-      nodes_.push_back(std::make_unique<ValkeyServer>(Arguments{"--cluster-enabled", "yes", "--cluster-node-timeout",
-                                                                "2000", "--cluster-require-full-coverage", "no",
-                                                                "--cluster-allow-reads-when-down", "yes"}));
-    }
+    for (int i = 0; i < 3; ++i) nodes_.push_back(make_node());
     Arguments create{"--cluster", "create"};
     for (const auto& node : nodes_) create.push_back("127.0.0.1:" + std::to_string(node->port()));
     create.push_back("--cluster-yes");
@@ -129,10 +125,29 @@ class ValkeyCluster {
     EXPECT_TRUE(os::wait_until(20'000, [&] { return std::ranges::all_of(nodes_, is_well); }));
   }
   ValkeyServer& node(std::size_t number) { return *nodes_[number]; }
+  // Starts a server that takes over when this node is gone.
+  ValkeyServer& add_replica(std::size_t number) {
+    nodes_.push_back(make_node());
+    ValkeyServer& replica = *nodes_.back();
+    std::string id = nodes_[number]->cli({"CLUSTER", "MYID"});
+    while (id.ends_with('\n')) id.pop_back();
+    replica.cli({"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_.front()->port())});
+    EXPECT_TRUE(os::wait_until(
+        20'000, [&] { return replica.cli({"CLUSTER", "REPLICATE", id}).find("OK") != std::string::npos; }));
+    EXPECT_TRUE(os::wait_until(
+        20'000, [&] { return replica.cli({"INFO", "replication"}).find("link_status:up") != std::string::npos; }));
+    return replica;
+  }
   // Names one node: the others are found by it.
   std::string url() const { return nodes_.front()->url(); }
 
  private:
+  static std::unique_ptr<ValkeyServer> make_node() {
+    return std::make_unique<ValkeyServer>(Arguments{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+                                                    "--cluster-require-full-coverage", "no",
+                                                    "--cluster-allow-reads-when-down", "yes"});
+  }
+
   std::vector<std::unique_ptr<ValkeyServer>> nodes_;
 };
 
