@@ -54,18 +54,55 @@ HeadBytes DirectoryEngine::head(const std::string& path, std::size_t first_bytes
   return bytes;
 }
 
+// Makes the folder at the first contact, if the directory is there. kNotFound: it is not; kIo: the folder was there and
+// is gone.
+Status DirectoryEngine::reach() {
+  const auto listed = files_.list(root_);
+  const bool is_there = listed.ok();
+  {
+    const MutexLock lock(mutex_);
+    if (is_there) reached_ = true;
+    if (is_there || listed.error().kind != ErrorKind::kNotFound) return is_there ? Status{} : Status(listed.error());
+    if (reached_) return io_error("the directory " + root_ + " is gone: is its file system still mounted?");
+  }
+  const auto directory = files_.list(options_.path);
+  if (!directory.ok() && directory.error().kind == ErrorKind::kNotFound) {
+    return not_found("the directory " + options_.path +
+                     " is not there: mount its file system, or make the directory if it is new");
+  }
+  TRY(files_.make_directories(root_));
+  const MutexLock lock(mutex_);
+  reached_ = true;
+  return {};
+}
+
+// An object is absent only if the folder of all is there.
+Error DirectoryEngine::explain_absence(Error error) {
+  if (error.kind != ErrorKind::kNotFound) return error;
+  const Status reached = reach();
+  if (reached.ok()) return error;
+  return io_error(reached.error().message);
+}
+
 std::vector<HeadBytes> DirectoryEngine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                               std::int64_t deadline_ns) {
   std::vector<HeadBytes> heads;
   for (const ObjectName& name : names) {
     heads.push_back(is_late(deadline_ns) ? HeadBytes(late()) : head(path_of(name), first_bytes));
   }
+  const auto is_absent = [](const HeadBytes& one) { return !one.ok() && one.error().kind == ErrorKind::kNotFound; };
+  const auto absent = std::ranges::find_if(heads, is_absent);
+  if (absent == heads.end()) return heads;
+  const Error reason = explain_absence(absent->error());
+  if (reason.kind != ErrorKind::kNotFound) std::ranges::replace_if(heads, is_absent, HeadBytes(reason));
   return heads;
 }
 
 Status DirectoryEngine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out,
                             const Arrived& arrived, std::int64_t deadline_ns) {
-  TRY_ASSIGN(const auto file, files_.open(path_of(name)));
+  const auto opened = files_.open(path_of(name));
+  if (!opened.ok()) return explain_absence(opened.error());
+  const auto& file = *opened;
   for (std::size_t at = 0; at < out.size();) {
     if (is_late(deadline_ns)) return late();
     const MutableByteSpan piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
@@ -77,17 +114,25 @@ Status DirectoryEngine::get(const ObjectName& name, const PayloadSlice& slice, M
   return {};
 }
 
+// Makes the folder of the name if it is missing, and never those above it: they may be on a file system that went away.
+Result<std::unique_ptr<os::File>> DirectoryEngine::create(const std::string& path, const std::string& folder) {
+  auto file = files_.create(path);
+  if (file.ok() || file.error().kind != ErrorKind::kNotFound) return file;
+  TRY(reach());
+  TRY(files_.make_directories(folder));
+  return files_.create(path);
+}
+
 Status DirectoryEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
                             std::int64_t deadline_ns) {
   if (sweep_is_due()) sweep(ttl_s);
-  TRY(files_.make_directories(folder_of(name)));
   std::string temporary;
   {
     const MutexLock lock(mutex_);
     temporary = folder_of(name) + '/' + own_ + '-' + std::to_string(++written_) + std::string(kTemporary);
   }
   const auto write = [&]() -> Status {
-    TRY_ASSIGN(const auto file, files_.create(temporary));
+    TRY_ASSIGN(const auto file, create(temporary, folder_of(name)));
     TRY(file->append(head));
     for (ByteSpan left = payload; !left.empty(); left = left.subspan(std::min(kPieceBytes, left.size()))) {
       if (is_late(deadline_ns)) return late();
@@ -96,9 +141,10 @@ Status DirectoryEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payl
     TRY(file->sync());
     return files_.rename(temporary, path_of(name));
   };
-  Status written = write();
-  if (!written.ok()) (void)files_.remove(temporary);
-  return written;
+  const Status written = write();
+  if (written.ok()) return written;
+  (void)files_.remove(temporary);
+  return written.error().kind == ErrorKind::kNotFound ? io_error(written.error().message) : written.error();
 }
 
 Result<std::vector<ObjectName>> DirectoryEngine::touch(const std::vector<Touched>& objects, std::int64_t,
@@ -106,15 +152,18 @@ Result<std::vector<ObjectName>> DirectoryEngine::touch(const std::vector<Touched
   for (const Touched& object : objects) {
     if (is_late(deadline_ns)) return late();
     const Status set = files_.set_modified(path_of(object.name), clock_.wall_ns());
-    if (!set.ok() && set.error().kind != ErrorKind::kNotFound) return set.error();
+    if (set.ok()) continue;
+    const Error error = explain_absence(set.error());
+    if (error.kind != ErrorKind::kNotFound) return error;
   }
   return std::vector<ObjectName>{};  // each is one file
 }
 
 Status DirectoryEngine::remove(const ObjectName& name, std::int64_t) {
-  Status removed = files_.remove(path_of(name));
-  if (!removed.ok() && removed.error().kind == ErrorKind::kNotFound) return {};
-  return removed;
+  const Status removed = files_.remove(path_of(name));
+  if (removed.ok()) return removed;
+  const Error error = explain_absence(removed.error());
+  return error.kind == ErrorKind::kNotFound ? Status{} : Status(error);
 }
 
 namespace {
@@ -149,6 +198,7 @@ std::optional<std::string> DirectoryEngine::folder_after(const std::string& spac
 // A page is a folder.
 Result<NamesPage> DirectoryEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
   if (is_late(deadline_ns)) return late();
+  TRY(reach());
   NamesPage page;
   const auto folder = folder_after(space, from);
   if (!folder) return page;
@@ -162,11 +212,7 @@ Result<NamesPage> DirectoryEngine::list(const std::string& space, const std::str
   return page;
 }
 
-Status DirectoryEngine::probe(NodeId, std::int64_t) {
-  TRY(files_.make_directories(root_));
-  TRY(files_.list(root_));
-  return {};
-}
+Status DirectoryEngine::probe(NodeId, std::int64_t) { return reach(); }
 
 std::vector<DirectoryEngine::Stored> DirectoryEngine::stored() const {
   std::vector<Stored> all;
@@ -203,7 +249,7 @@ bool DirectoryEngine::sweep_is_due() {
 }
 
 void DirectoryEngine::sweep(std::int64_t ttl_s) {
-  if (!files_.make_directories(root_).ok()) return;
+  if (!reach().ok()) return;
   const auto lock = files_.lock(root_ + "/janitor");
   if (!lock.ok()) return;  // another server sweeps, or the file system has no locks
   std::vector<Stored> files = stored();
@@ -222,7 +268,7 @@ void DirectoryEngine::sweep(std::int64_t ttl_s) {
 }
 
 Result<EngineFacts> DirectoryEngine::facts(std::int64_t) {
-  TRY(files_.list(root_));
+  TRY(reach());
   EngineFacts facts{.description = "directory " + options_.path, .policy = "used longest ago"};
   const std::vector<Stored> files = stored();
   ByteCount used;

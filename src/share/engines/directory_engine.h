@@ -3,10 +3,14 @@
 // Objects as files of a directory that several machines see, such as one on a NAS. A file is written under a temporary
 // name, synced and renamed, so that readers see whole objects only. The time of a file says when it was last used.
 //
+// The directory must exist: one that does not is a file system that is not mounted, and making it would fill another.
+// The folder "kv1" in it is made at the first contact. If it is gone later, that is trouble and no empty engine.
+//
 // A directory evicts nothing by itself, so one of the servers does, the janitor: it holds a lock while it removes the
 // files that were used longest ago. Where the file system has no locks, files leave only when they outlive their time.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +63,9 @@ class DirectoryEngine final : public ObjectEngine {
   std::string folder_of(const ObjectName& name) const;
   std::string path_of(const ObjectName& name) const;
   HeadBytes head(const std::string& path, std::size_t first_bytes) const;
+  Status reach() EXCLUDES(mutex_);
+  Error explain_absence(Error error) EXCLUDES(mutex_);
+  Result<std::unique_ptr<os::File>> create(const std::string& path, const std::string& folder) EXCLUDES(mutex_);
   bool is_late(std::int64_t deadline_ns) const { return clock_.monotonic_ns() >= deadline_ns; }
   std::vector<Stored> stored() const;
   std::optional<std::string> folder_after(const std::string& space, const std::string& from) const;
@@ -71,6 +78,7 @@ class DirectoryEngine final : public ObjectEngine {
   os::Clock& clock_;
   const std::string own_;  // names of temporary files end with it
   Mutex mutex_;
+  bool reached_ GUARDED_BY(mutex_) = false;       // the folder was there once
   std::uint64_t written_ GUARDED_BY(mutex_) = 0;  // temporary files
   std::int64_t swept_ns_ GUARDED_BY(mutex_) = 0;
 };

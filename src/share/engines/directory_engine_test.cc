@@ -23,6 +23,7 @@ TEST(DirectoryEngine, AnObjectIsWholeOrNotThereAfterAnyFault) {
     for (std::uint64_t operation = 1; operation < 40; ++operation) {
       sim::SimClock clock;
       sim::SimFileSystem files(operation);
+      ASSERT_TRUE(files.make_directories("/nas").ok());
       files.set_plan({.kind = kind, .at_operation = operation});
       {
         DirectoryEngine engine({.path = "/nas"}, files, clock);
@@ -46,6 +47,7 @@ TEST(DirectoryEngine, AnObjectIsWholeOrNotThereAfterAnyFault) {
 TEST(DirectoryEngine, TheJanitorRemovesObjectsThatWereUsedLongestAgo) {
   sim::SimClock clock;
   sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
   DirectoryEngine engine({.path = "/nas", .limit = ByteCount{10'500}}, files, clock);
   const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
   for (std::uint32_t i = 0; i < 20; ++i) {
@@ -68,6 +70,7 @@ TEST(DirectoryEngine, TheJanitorRemovesObjectsThatWereUsedLongestAgo) {
 TEST(DirectoryEngine, OneServerSweepsAtATime) {
   sim::SimClock clock;
   sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
   DirectoryEngine engine({.path = "/nas", .limit = ByteCount{1}}, files, clock);
   const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
   ASSERT_TRUE(engine.put(object_name(1), bytes, bytes, 3600, kFar).ok());
@@ -79,6 +82,56 @@ TEST(DirectoryEngine, OneServerSweepsAtATime) {
   }
   engine.sweep(3600);
   EXPECT_FALSE(engine.heads({object_name(1)}, 10, kFar).front().ok());
+}
+
+// It may be on a file system that is not mounted: making it would fill another one.
+TEST(DirectoryEngine, ADirectoryThatIsNotThereIsRefusedAndNotMade) {
+  const auto folder = *os::TemporaryDirectory::make("kvkeep-share-");
+  const std::string path = folder.path() + "/nas";
+  const auto url = parse_engine_url("dir:" + path);
+  ASSERT_TRUE(url.ok());
+  const auto refused = make_engine(*url, {}, os::real_clock(), os::real_file_system());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(refused.error().message.find(path + " is not there: mount"), std::string::npos) << refused.error().message;
+  EXPECT_FALSE(std::filesystem::exists(path));
+  std::filesystem::create_directory(path);
+  EXPECT_TRUE(make_engine(*url, {}, os::real_clock(), os::real_file_system()).ok());
+}
+
+// Whether the mount point goes with its file system or stays as an empty directory.
+TEST(DirectoryEngine, ADirectoryThatGoesAwayIsTroubleAndIsNotMadeAnew) {
+  const auto folder = *os::TemporaryDirectory::make("kvkeep-share-");
+  const std::string path = folder.path() + "/nas";
+  std::filesystem::create_directory(path);
+  DirectoryEngine engine({.path = path}, os::real_file_system(), os::real_clock());
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  const auto put = [&](std::uint32_t number) { return engine.put(object_name(number), bytes, bytes, 3600, soon()); };
+  ASSERT_TRUE(put(1).ok());
+  for (const bool mount_point_stays : {false, true}) {
+    SCOPED_TRACE(mount_point_stays);
+    std::filesystem::rename(path, folder.path() + "/away");
+    if (mount_point_stays) std::filesystem::create_directory(path);
+    for (const auto& head : engine.heads({object_name(1), object_name(2)}, 10, soon())) {
+      EXPECT_EQ(head.error().kind, ErrorKind::kIo);
+    }
+    EXPECT_EQ(read_payload(engine, object_name(1), 500, 500).error().kind, ErrorKind::kIo);
+    EXPECT_EQ(put(2).error().kind, ErrorKind::kIo);
+    EXPECT_EQ(engine.touch({{object_name(1), 500}}, 3600, soon()).error().kind, ErrorKind::kIo);
+    EXPECT_EQ(engine.remove(object_name(1), soon()).error().kind, ErrorKind::kIo);
+    EXPECT_EQ(engine.list("", "", soon()).error().kind, ErrorKind::kIo);
+    EXPECT_EQ(engine.facts(soon()).error().kind, ErrorKind::kIo);
+    EXPECT_EQ(engine.probe(NodeId{0}, soon()).error().kind, ErrorKind::kIo);
+    engine.sweep(3600);
+    EXPECT_EQ(std::filesystem::exists(path), mount_point_stays);
+    EXPECT_TRUE(!mount_point_stays || std::filesystem::is_empty(path));
+    std::filesystem::remove(path);
+    std::filesystem::rename(folder.path() + "/away", path);
+    EXPECT_TRUE(engine.probe(NodeId{0}, soon()).ok());
+    EXPECT_TRUE(read_payload(engine, object_name(1), 500, 500).ok());
+    EXPECT_TRUE(put(2).ok());
+    EXPECT_EQ(engine.heads({object_name(3)}, 10, soon()).front().error().kind, ErrorKind::kNotFound);
+  }
 }
 
 // An engine that hangs until it is told to go on.

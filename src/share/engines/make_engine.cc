@@ -14,9 +14,16 @@ using Made = Result<std::unique_ptr<ObjectEngine>>;
 
 Made make_directory(const EngineUrl& url, os::Clock& clock, os::FileSystem& files) {
   constexpr std::size_t kThreads = 4;
+  constexpr std::int64_t kFirstContactNs = 2'000'000'000;
   auto directory =
       std::make_unique<DirectoryEngine>(DirectoryOptions{.path = url.path, .limit = url.limit}, files, clock);
-  return std::unique_ptr<ObjectEngine>(std::make_unique<DetachedEngine>(std::move(directory), clock, kThreads));
+  auto engine = std::make_unique<DetachedEngine>(std::move(directory), clock, kThreads);
+  // Any other trouble may pass, and is waited for as with the other engines.
+  const Status reached = engine->probe(NodeId{0}, clock.monotonic_ns() + kFirstContactNs);
+  if (!reached.ok() && reached.error().kind == ErrorKind::kNotFound) {
+    return invalid("the shared tier " + url.text + ": " + reached.error().message);
+  }
+  return std::unique_ptr<ObjectEngine>(std::move(engine));
 }
 
 Made make_valkey(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& clock) {

@@ -11,8 +11,9 @@
 
 namespace kvkeep::share {
 
-// Connects to nothing yet. kUnsupported if this build lacks the library of that kind of URL; kInvalid if secrets that
-// the engine needs are missing. Clock and file system must outlive the engine.
+// Connects to nothing yet, but looks for a directory for two seconds at most. kUnsupported if this build lacks the
+// library of that kind of URL; kInvalid if secrets that the engine needs are missing, or the directory is not there.
+// Clock and file system must outlive the engine.
 Result<std::unique_ptr<ObjectEngine>> make_engine(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& clock,
                                                   os::FileSystem& files);
 
