@@ -8,6 +8,7 @@
 
 #include "os/file_system.h"
 #include "serve_flags.h"
+#include "share/engines/engine_url.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -73,6 +74,18 @@ TEST(FlagsDoc, TellsOfEveryFlagAndOfNoOther) {
     rows.erase(row);
   }
   for (const auto& [name, row] : rows) ADD_FAILURE() << "docs/flags.md tells of " << name << ", which is no flag";
+}
+
+TEST(FlagsDoc, TellsWhereLogInsOfTheSharedTierComeFrom) {
+  std::string guide = KVKEEP_FLAGS_DOC;
+  guide.replace(guide.rfind("flags.md"), std::string::npos, "sharing.md");
+  const std::string text = file_text(guide);
+  ServeOptions options;
+  const std::string help = serve_flags(options).help();
+  for (const std::string_view name : share::kSecretVariables) {
+    EXPECT_NE(text.find(fmt::format("| `{}` |", name)), std::string::npos) << "docs/sharing.md has no row for " << name;
+    EXPECT_NE(help.find(name), std::string::npos) << "--help does not tell of " << name;
+  }
 }
 
 }  // namespace

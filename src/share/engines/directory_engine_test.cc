@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "share/engines/detached_engine.h"
@@ -256,12 +257,22 @@ TEST(EngineSecrets, ComeFromTheEnvironmentOrFilesThatNobodyElseReads) {
   const auto secrets = read_engine_secrets({{"KVKEEP_SHARE_USER", "kvkeep"},
                                             {"KVKEEP_SHARE_PASSWORD_FILE", path},
                                             {"AWS_ACCESS_KEY_ID", "key"},
-                                            {"AWS_SECRET_ACCESS_KEY", "secret"}});
+                                            {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                            {"AWS_SESSION_TOKEN", "token"}});
   ASSERT_TRUE(secrets.ok()) << secrets.error().message;
   EXPECT_EQ(secrets->user, "kvkeep");
   EXPECT_EQ(secrets->password, "open sesame");
   EXPECT_EQ(secrets->access_key, "key");
   EXPECT_EQ(secrets->secret_key, "secret");
+  EXPECT_EQ(secrets->session_token, "token");
+  for (const std::string_view name : kSecretVariables) {
+    const bool is_file = name.ends_with("_FILE");
+    const auto alone = read_engine_secrets({{std::string(name), is_file ? path : "some text"}});
+    ASSERT_TRUE(alone.ok()) << name;
+    const std::string text = is_file ? "open sesame" : "some text";
+    const auto all = {alone->user, alone->password, alone->access_key, alone->secret_key, alone->session_token};
+    EXPECT_EQ(std::ranges::count(all, text), 1) << name;
+  }
   std::filesystem::permissions(path, std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   EXPECT_EQ(read_secret_file(path).error().kind, ErrorKind::kInvalid);
   EXPECT_FALSE(read_secret_file(folder.path() + "/none").ok());

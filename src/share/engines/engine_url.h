@@ -6,6 +6,7 @@
 //   s3://BUCKET[/PREFIX]?endpoint=URL        &region=NAME; without an endpoint, Amazon's of the region
 //   dir:/PATH                                ?limit-gb=N
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -51,9 +52,12 @@ struct EngineSecrets {
   std::string session_token = {};
 };
 
-// Reads KVKEEP_SHARE_USER and KVKEEP_SHARE_PASSWORD (or the file that KVKEEP_SHARE_PASSWORD_FILE names),
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (or AWS_SECRET_ACCESS_KEY_FILE) and AWS_SESSION_TOKEN. Fails if a file
-// cannot be read.
+// The variables that secrets come from. Instead of one that has a companion NAME_FILE, that may name a file.
+inline constexpr std::array<std::string_view, 7> kSecretVariables{
+    "KVKEEP_SHARE_USER",     "KVKEEP_SHARE_PASSWORD",      "KVKEEP_SHARE_PASSWORD_FILE", "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY_FILE", "AWS_SESSION_TOKEN"};
+
+// Reads these variables. Fails if a file cannot be read.
 Result<EngineSecrets> read_engine_secrets(const os::Environment& environment);
 
 // Returns the contents of a file that holds one secret, without the line's end. kInvalid if it is empty, has more than
