@@ -12,6 +12,7 @@
 
 #include "server/run/bent_engine_fixture.h"
 #include "server/run/scheduler_test_fixture.h"
+#include "share/frail_engine_fixture.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
@@ -39,6 +40,7 @@ class HistoryWorld {
     // How long the clock says that they take.
     std::int64_t prefill_ms_per_token = 0;
     std::int64_t load_ms_per_byte = 0;
+    bool shared = false;  // it has a shared tier, `share_engine`
   };
 
   explicit HistoryWorld(Options chosen, Bend bend_chosen = Bend::kNothing)
@@ -113,6 +115,8 @@ class HistoryWorld {
   sim::SimFileSystem files;
   sim::SimExecutor writer;
   sim::SimClock clock;
+  share::FrailWorld share_engine{clock};
+  sim::SimExecutor share_worker;
   std::unique_ptr<BentEngine> engine;
   std::unique_ptr<cache::Cache> cache;
   std::unique_ptr<Scheduler> scheduler;
@@ -151,10 +155,20 @@ class HistoryWorld {
     cache = std::make_unique<cache::Cache>(cache::CacheOptions{.fingerprint = engine->description().fingerprint,
                                                                .ram_budget = options.ram,
                                                                .shape = engine->memory().shape()},
-                                           std::move(disk), clock, writer, reader_);
+                                           std::move(disk), clock, writer, reader_, std::vector<cache::FurtherTier>{},
+                                           open_shared());
     cache->settle();
     scheduler = std::make_unique<Scheduler>(options.scheduler, *engine, *cache, clock);
     thread_ = std::thread([this] { scheduler->run(); });
+  }
+  // Look-ups run on the thread that submits, while the engine thread waits for them.
+  cache::SharedSetup open_shared() {
+    if (!options.shared) return {};
+    auto store = share::SharedStore::make(std::make_unique<share::FrailEngine>(share_engine),
+                                          {.fingerprint = engine->description().fingerprint}, clock, share_worker);
+    EXPECT_TRUE(store.ok());
+    share_worker.run_all();
+    return {.store = std::move(*store), .worker = &share_worker, .reader = &reader_, .searcher = &reader_};
   }
   void close() {
     scheduler->stop();
