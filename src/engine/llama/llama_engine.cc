@@ -117,6 +117,8 @@ DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
   const std::uint64_t mark = log_mark();
   if (pools_ != nullptr) pools_->begin(batch.size());
   const std::int32_t code = llama_decode(context_.get(), raw);
+  // On a GPU libllama returns while the tokens are still being computed.
+  llama_synchronize(context_.get());
   if (code == 0) {
     note_decoded(batch);
     return DecodeStatus::kOk;
