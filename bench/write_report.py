@@ -18,7 +18,7 @@ INTRODUCTION = """# Benchmarks
 Written by `make bench` (`scripts/bench`); do not edit. [bench.md](bench.md) says what is measured and how. kvkeep runs with
 `--restore always`, a peer with its defaults and the same `-c`; all with small generated models.
 
-Recorded sessions of agents: [agent-sessions.md](agent-sessions.md).
+Recorded sessions of agents: [agent-sessions.md](agent-sessions.md). On a GPU: [gpu.md](gpu.md).
 
 Counts are exact and the same on every machine. Times were taken on a shared machine on which other programs ran: compare
 those of one table with each other, not with other machines'.

@@ -23,8 +23,8 @@ extern "C" void llama_synchronize(llama_context* context) {
 namespace kvkeep::engine::llama {
 namespace {
 
-// Slices of prefill are as long as earlier ones took, and the rate of prefill decides whether to restore: times of calls
-// that have not ended would be too short.
+// Slices of prefill are as long as earlier ones took, and the rate of prefill decides whether to restore: times of
+// calls that have not ended would be too short.
 TEST(Asynchronous, ADecodeEndsWhenItsTokensAreComputed) {
   const std::unique_ptr<LlamaEngine> engine = load_or_die(tiny_options());
   const int before = waits;
