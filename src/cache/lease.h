@@ -3,6 +3,7 @@
 // The holds that requests have on the cache: a Lease on a path that can be restored, a Track of the end of a live
 // sequence.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,7 +52,7 @@ class Releaser {
 };
 
 // A path that can be restored, held against eviction. Made by Cache::lease, filled by Cache::load. Not thread safe:
-// while a load runs only the cache touches it; before and after, only its owner.
+// while a load runs only the cache touches it, but for abandon(); before and after, only its owner.
 class Lease {
  public:
   // `pinned` and the points are held, and released at the end.
@@ -94,7 +95,11 @@ class Lease {
   // The leaves that must be restored last at `at`, ascending; nullopt if a sequence cannot be put there.
   std::optional<std::vector<Cover>> cover(Position at) const;
 
+  // A load that is under way ends before its next segment, and fails. Its owner may call this at any time.
+  void abandon() { abandoned_ = true; }
+
   // For the cache, while it loads.
+  bool abandoned() const { return abandoned_; }
   void fill_step(std::size_t step, std::shared_ptr<const store::Payload> payload);
   void fill_point(std::size_t point, std::shared_ptr<const store::Payload> payload);
 
@@ -107,6 +112,7 @@ class Lease {
   const SegmentId pinned_;
   std::vector<LeasedStep> steps_;
   std::vector<LeasedPoint> points_;
+  std::atomic<bool> abandoned_ = false;
 };
 
 // Where a live sequence ends in the index: everything before position() is stored (or in the write queue). Move-only;

@@ -154,6 +154,10 @@ void Loader::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<
 
 void Loader::run(const std::shared_ptr<Job>& job, os::Executor& here) {
   for (; job->next < job->targets.size(); ++job->next) {
+    if (job->lease->abandoned()) {
+      job->result.status = not_found("the request ended");
+      break;
+    }
     if (!job->fetch) job->fetch = fetcher_.begin(job->targets[job->next].segment);
     const Result<Fetcher::Bytes> bytes = fetcher_.advance(*job->fetch, &here, job->result);
     if (!bytes) {

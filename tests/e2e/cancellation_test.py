@@ -10,8 +10,9 @@ import struct
 import threading
 import time
 
+from flag_case import PARAM_SHIM
 from monitoring_test import metrics
-from support import ServerCase, main, make_random, timings, wait_until, words
+from support import ServerCase, fresh_directory, main, make_random, timings, wait_until, words
 
 CONTEXT = 8192
 
@@ -142,9 +143,62 @@ class Phases(ServerCase):
             self.shared.post("/completion", {"prompt": words(4000, 9), "n_predict": 4, "t_max_prompt_ms": 20})
         self.assert_free("its prefill ends")
 
+    def test_a_deadline_ends_a_prefill(self):
+        """Without a token by then it is refused, and a retry goes on from what was computed."""
+        body = {"prompt": words(4000, 11), "max_tokens": 4}
+        with self.few_tokens("prompt_tokens", 3500):
+            self.assert_refused(503, self.shared.post, "/v1/completions", {**body, "t_max_total_ms": 60},
+                                contains="t_max_total_ms")
+            self.assert_free("its prefill ends")
+        self.assertGreater(timings(self.shared.post("/v1/completions", body))["cache_n"], 0)
+
     def test_a_half_closed_client_gets_its_reply(self):
         client = Client(self.shared, {"prompt": words(20, 10), "n_predict": 8}).send().half_close()
         self.assertIn(b'"stop":true', client.read_all().replace(b": ", b":"))
+
+
+class Loading(ServerCase):
+    """State is being read from a slow disk: each read takes READ_MS more."""
+
+    READ_MS = 400
+    WORDS = 3000
+
+    def setUp(self):
+        super().setUp()
+        self.body = {"prompt": words(self.WORDS, 20), "n_predict": 4, "temperature": 0}
+        flags = ("-c", CONTEXT, "-np", 1, "--metrics", "--restore", "always", "--kv-disk-dir", fresh_directory())
+        first = self.server(*flags)
+        self.text = first.post("/completion", self.body)["content"]
+        self.assertEqual(first.stop(), 0)
+        self.slow = self.server(*flags, count_shim=PARAM_SHIM, environment={"KVKEEP_SLOW_READ_MS": str(self.READ_MS)})
+
+    def loading(self):
+        return self.slow.get("/slots")[0].get("state") == "loading"
+
+    def assert_nothing_is_lost(self, prefilled):
+        """A retry reads what is stored, although the load before it was broken off."""
+        self.assertEqual(total(self.slow, "prompt_tokens"), prefilled, "nothing was prefilled for it")
+        retry = self.slow.post("/completion", self.body)
+        self.assertEqual(retry["content"], self.text)
+        self.assertLess(timings(retry)["prompt_n"], 16)
+
+    def test_one_whose_state_is_read(self):
+        before = total(self.slow, "prompt_tokens")
+        for name, leave in Phases.LEAVES:
+            with self.subTest(name):
+                client = Client(self.slow, {**self.body, "stream": True}).send()
+                wait_until(self.loading, "its state is read")
+                leave(client)
+                wait_until(lambda: running(self.slow) == 0, "it ends", limit_s=2 * self.READ_MS / 1000 + 1)
+        self.assert_nothing_is_lost(before)
+
+    def test_a_deadline_while_state_is_read(self):
+        before = total(self.slow, "prompt_tokens")
+        self.assert_refused(503, self.slow.post, "/v1/completions",
+                            {"prompt": self.body["prompt"], "max_tokens": 4, "t_max_total_ms": self.READ_MS / 2},
+                            contains="t_max_total_ms")
+        wait_until(lambda: metrics(self.slow)[0]['kvkeep_wait_seconds_total{cause="disk"}'] > 0, "it waited for the disk")
+        self.assert_nothing_is_lost(before)
 
 
 class RandomClients(ServerCase):

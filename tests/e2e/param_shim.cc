@@ -3,6 +3,7 @@
 //   KVKEEP_PARAM_FILE=path        one "name=value" per line, written at load (the trial of the memory's class apart)
 //   KVKEEP_HIDE_BACKEND=name      libggml has no backend of this name
 //   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer
+//   KVKEEP_SLOW_READ_MS=n         each read of a file whose name ends in .kvs takes that much longer
 //   KVKEEP_NO_CELLS=1             setting a sequence's state fails as if the context had no room for it
 // Preloaded (LD_PRELOAD), like the counting shim.
 
@@ -15,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -71,9 +73,31 @@ void append(Write write) {
   }
 }
 
+void wait_if_stored_state(int descriptor) {
+  const char* const slow_ms = std::getenv("KVKEEP_SLOW_READ_MS");
+  if (slow_ms == nullptr) return;
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  char path[4096];
+  const ssize_t length = readlink(link.c_str(), path, sizeof path);
+  if (length < 4 || std::memcmp(path + length - 4, ".kvs", 4) != 0) return;
+  usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
+}
+
 }  // namespace
 
 extern "C" {
+
+ssize_t pread(int descriptor, void* bytes, std::size_t size, off_t offset) {
+  static const auto real = next(&pread, "pread");
+  wait_if_stored_state(descriptor);
+  return real(descriptor, bytes, size, offset);
+}
+
+ssize_t pread64(int descriptor, void* bytes, std::size_t size, off64_t offset) {
+  static const auto real = next(&pread64, "pread64");
+  wait_if_stored_state(descriptor);
+  return real(descriptor, bytes, size, offset);
+}
 
 llama_model* llama_model_load_from_file(const char* path, llama_model_params params) {
   static const auto real = next(&llama_model_load_from_file, "llama_model_load_from_file");

@@ -61,6 +61,17 @@ void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t
   request.restore.note_failed_read(request.stats);
 }
 
+void erase_ended(std::vector<std::unique_ptr<Request>>& active, std::vector<std::unique_ptr<Request>>& reading) {
+  for (auto& request : active) {
+    if (request->sink == nullptr && request->phase == Request::Phase::kLoading) reading.push_back(std::move(request));
+  }
+  std::erase_if(active, [](const auto& request) { return request == nullptr || request->sink == nullptr; });
+}
+
+void forget(std::vector<std::unique_ptr<Request>>& reading, const Request& request) {
+  std::erase_if(reading, [&](const auto& each) { return each.get() == &request; });
+}
+
 Occupant occupant(const Request& request, bool cached) {
   return {.id = request.job.id, .tenant = request.job.tenant, .cached = cached, .sampled = request.effective.sampled};
 }

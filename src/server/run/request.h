@@ -41,7 +41,7 @@ struct Request {
   }
 
   Job job;
-  std::shared_ptr<JobSink> sink;  // null: the request ended in this round
+  std::shared_ptr<JobSink> sink;  // null: the request ended; its object stays while state is read for it
   JobStats stats;
   Phase phase = Phase::kWaiting;
   EffectiveTokens effective;
@@ -101,6 +101,11 @@ void note_search(Request& request, policy::RateMeter& rates);
 
 // State was read for it, or could not be.
 void note_loaded(Request& request, const cache::LoadResult& result, std::int64_t now_ns, policy::RateMeter& rates);
+
+// Removes from `active` the requests that have ended. Those for which state is being read go to `reading`, since the
+// reader still fills their leases, until forget() is called for them.
+void erase_ended(std::vector<std::unique_ptr<Request>>& active, std::vector<std::unique_ptr<Request>>& reading);
+void forget(std::vector<std::unique_ptr<Request>>& reading, const Request& request);
 
 // Shows a sequence which request takes it. `cached`: its state may be captured and shared.
 Occupant occupant(const Request& request, bool cached);

@@ -48,6 +48,8 @@ class Restore {
   void begin(std::shared_ptr<cache::Lease> lease, Position to, bool point);
   // Lets go of the lease. A read that is under way keeps it until it is done.
   void end() { lease_.reset(); }
+  // The request ended while a read is under way: the read stops soon. The lease must stay until it has.
+  void abandon() { lease_->abandon(); }
   const std::shared_ptr<cache::Lease>& lease() const { return lease_; }
   Position to() const { return to_; }
 

@@ -264,6 +264,7 @@ void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
 }
 
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
+  if (request.sink == nullptr) return forget(reading_, request);
   note_loaded(request, result, clock_.monotonic_ns(), rates_);
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq || ends(request, clock_.monotonic_ns())) return request.restore.end();
@@ -523,7 +524,6 @@ std::optional<Overdue> Scheduler::ends(const Request& request, std::int64_t now_
 
 void Scheduler::drop_gone() {
   const auto drop = [this, now_ns = clock_.monotonic_ns()](const auto& request) {
-    if (request->phase == Phase::kLoading) return;  // its end is in note_read()
     if (const auto end = ends(*request, now_ns)) finish(*request, end->how, end->error);
   };
   std::ranges::for_each(active_, drop);
@@ -543,7 +543,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   for (const auto& branch : request.branches) finish(*branch, how, error);
   breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
   sink->on_done(how, request.stats, error);
-  request.restore.end();
+  request.phase == Phase::kLoading ? request.restore.abandon() : request.restore.end();
   if (request.seq) {
     const Sequence& held = sequences_[*request.seq];
     if (held.occupant.cached) places_->leave(request, {held.tokens, request.job.tenant});
@@ -557,7 +557,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
 
 void Scheduler::erase_finished() {
   if (!std::exchange(any_finished_, false)) return;
-  std::erase_if(active_, [](const auto& request) { return request->sink == nullptr; });
+  erase_ended(active_, reading_);
   waiting_->erase_ended();
 }
 
@@ -566,8 +566,8 @@ void Scheduler::end_all() {
   note_audit(audit_.abandon());
   if (options_.embeddings != nullptr) options_.embeddings->end();
   for (const Question& question : inbox_.take_questions(SIZE_MAX)) question(&stop);
-  // Reads in flight hold pointers into active_: wait for them.
-  while (audit_.loading() ||
+  // Reads in flight hold pointers to requests: wait for them.
+  while (audit_.loading() || !reading_.empty() ||
          std::ranges::any_of(active_, [](const auto& each) { return each->phase == Phase::kLoading; })) {
     inbox_.await_loaded(kLongestWait);
     collect();

@@ -182,7 +182,8 @@ class Scheduler {
 
   // Engine thread only.
   const std::unique_ptr<RequestQueue> waiting_;
-  std::vector<std::unique_ptr<Request>> active_;  // in order of admission
+  std::vector<std::unique_ptr<Request>> active_;   // in order of admission
+  std::vector<std::unique_ptr<Request>> reading_;  // ended, while a read for them is under way
   RequestTraces traces_;
   Sequences sequences_;
   PromptLookup lookup_;

@@ -153,6 +153,37 @@ TEST(SchedulerDeadlines, HoldWhileStateIsRead) {
   EXPECT_GT(refused.stats.waits.ended()[WaitCause::kDisk], 1'000);
 }
 
+// Nothing runs its read, which is of two segments and more.
+TEST(SchedulerDeadlines, EndARequestBeforeItsStateIsRead) {
+  const sim::TemporaryDirectory directory;
+  const auto prompt = stored_prompt(directory.path(), 600, 28);
+  sim::SimExecutor reader;
+  SteppingClock clock;
+  World world({.fake = {.batch_tokens = 128},
+               .ram = ByteCount{0},
+               .disk_directory = directory.path(),
+               .hand_run_reader = &reader,
+               .clock = &clock});
+  world.start();
+  auto sink = std::make_shared<CollectingSink>();
+  auto future = sink->future();
+  Job job{.id = "test", .kind = "chat", .prompt = prompt, .sampling = World::greedy(), .max_tokens = 10};
+  job.longest_ms = 60'000;
+  ASSERT_TRUE(world.scheduler.submit(std::move(job), std::move(sink)).ok());
+  while (reader.waiting() == 0) std::this_thread::yield();
+  const std::int64_t step_ns = clock.step_ns.exchange(61'000'000'000);
+  const bool ended = future.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  clock.step_ns = step_ns;
+  reader.run_all();
+  ASSERT_TRUE(ended) << "it held its place until all was read";
+  EXPECT_EQ(future.get().error->kind, ErrorKind::kBusy);
+  auto retry = world.submit(prompt, 10);
+  while (!ready(retry)) reader.run_all();
+  const Reply again = retry.get();
+  EXPECT_EQ(again.tokens, world.expected(prompt, 10));
+  EXPECT_EQ(again.stats.prefilled_tokens, 1U);
+}
+
 // The number of rows that were restored when each load was requested.
 std::vector<std::uint64_t> restored_before_each_load(World& world, sim::SimExecutor& reader,
                                                      const std::future<Reply>& reply) {
