@@ -81,10 +81,10 @@ TEST(FlagsDoc, TellsWhereLogInsOfTheSharedTierComeFrom) {
   guide.replace(guide.rfind("flags.md"), std::string::npos, "sharing.md");
   const std::string text = file_text(guide);
   ServeOptions options;
-  const std::string help = serve_flags(options).help();
+  const std::string help = serve_flags(options).help_all();
   for (const std::string_view name : share::kSecretVariables) {
     EXPECT_NE(text.find(fmt::format("| `{}` |", name)), std::string::npos) << "docs/sharing.md has no row for " << name;
-    EXPECT_NE(help.find(name), std::string::npos) << "--help does not tell of " << name;
+    EXPECT_NE(help.find(name), std::string::npos) << "--help-all does not tell of " << name;
   }
 }
 

@@ -3,7 +3,7 @@ set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
 
 # The page's links to folders of the source would lead nowhere: they become names.
 file(READ "${CMAKE_CURRENT_LIST_DIR}/../ARCHITECTURE.md" page)
-string(REGEX REPLACE "\\[(`[^`]*`)\\]\\((src|bench|model_maker)[^)]*\\)" "\\1" page "${page}")
+string(REGEX REPLACE "\\[(`[^`]*`)\\]\\((src|bench|model_maker|web)[^)]*\\)" "\\1" page "${page}")
 file(WRITE "${root}/${docs}/ARCHITECTURE.md" "${page}")
 
 # `make install LLAMA_SERVER=1` asks for the link without configuring anew.

@@ -187,8 +187,8 @@ class Messages(Answers, ServerCase):
         for path in ("/", "/api/hello", "/v1/models"):
             self.assertEqual(self.ask(self.one, path, method="HEAD")[0], 200, path)
         status, headers, page = self.ask(self.one, "/", method="GET")
-        self.assertEqual((status, headers["content-type"]), (200, "text/plain; charset=utf-8"))
-        self.assertIn(f"OpenAI's clients:    http://127.0.0.1:{self.one.port}/v1\n", page)
+        self.assertEqual((status, headers["content-type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("<title>kvkeep", page)
         models = json.loads(self.ask(self.one, "/v1/models?limit=20", method="GET")[2])
         self.assertEqual(models["data"][0]["type"], "model")
         self.assertEqual((models["has_more"], models["first_id"]), (False, models["data"][0]["id"]))

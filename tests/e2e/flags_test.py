@@ -585,7 +585,7 @@ class Server(FlagCase):
         self.assertIn("<title>kvkeep</title>", server.get("/"))
         self.assertEqual(server.get("/notes.txt"), "hello")
         server = self.server("--no-ui")
-        self.assertIn("programs talk to it", server.get("/"))
+        self.assertIn(f"OpenAI's clients:    http://127.0.0.1:{server.port}/v1\n", server.get("/"))
         self.assert_refused(404, server.get, "/web/page.js")
         self.assertIn("programs talk to it", self.server(environment={"LLAMA_ARG_UI": "off"}).get("/"))
 
