@@ -35,7 +35,8 @@ class Log(ServerCase):
                     + re.escape(directory),
                     rf"info serving \S+: OpenAI base URL {url}/v1, Anthropic base URL {url}",
                     rf"info in a client set OPENAI_BASE_URL={url}/v1 or ANTHROPIC_BASE_URL={url}, and any API key; "
-                    r"docs/clients\.md has more"]
+                    r"docs/clients\.md has more",
+                    rf"info open {url}/ in a browser to see what runs and what is cached; kvkeep top shows it in a terminal"]
         self.assertEqual(len(lines), len(expected), server.log())
         for line, pattern in zip(lines, expected):
             self.assertRegex(line, f"^{pattern}$")
