@@ -86,7 +86,7 @@ class Figures:
 
     def add(self, name, unit, values, most=None):
         """A goal counts as missed if the lower quartile is above it, and as not measurable if only the median is."""
-        low, median, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
+        low, median, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
         part = {"name": name, "unit": unit, "median": median, "low_quartile": low, "high_quartile": high, "samples": len(values),
                 "goal": "" if most is None else f"<= {most:g}", "holds": None if most is None else median <= most or low <= most,
                 "unmeasurable": most is not None and low <= most < median}

@@ -3,7 +3,8 @@
 
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
-DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, peer.json (peer_costs.py; missing without a peer), and Google Benchmark's output of rooms (store.json,
+DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, peer.json (peer_costs.py; missing without a peer), load.json
+(kvkeep bench --load), share.json (share_engines.py), and Google Benchmark's output of rooms (store.json,
 cache.json, inspect.json) and of prompt_bench (prompt.json).
 """
 
@@ -290,6 +291,52 @@ server ([what each load is](bench.md#many-at-once)). Wall time; a figure that mi
 """
 
 
+def count_cell(counts, what):
+    """The median ratio, and the counts that it is made of."""
+    parts = {kind: next((part for part in counts["parts"] if part["name"].endswith(f": {kind}") and what in part["name"]), None)
+             for kind in ("prefilled / never computed", "prefilled", "never computed")}
+    ratio, prefilled, fresh = parts.values()
+    if ratio is None:
+        return "-"
+    text = f"{ratio['median']:.3f} ({prefilled['median']:.0f} / {fresh['median']:.0f})"
+    return f"**{text}**" if ratio["holds"] is False else text
+
+
+def share_section(report):
+    """Counts by engine and class; then figures of single engines."""
+    engines = list(dict.fromkeys(counts["engine"] for counts in report["counts"]))
+    classes = list(dict.fromkeys(counts["architecture"] for counts in report["counts"]))
+    found = {(counts["engine"], counts["architecture"]): counts for counts in report["counts"]}
+
+    def by_class(what):
+        return table(["", *(f"{name} ({MODELS[name]})" for name in classes)],
+                     [[engine, *(count_cell(found[engine, name], what) if (engine, name) in found else "-" for name in classes)]
+                      for engine in engines])
+    rows = [[plain(part["name"]), f"{measured(part['median'])} {part['unit']}".removesuffix(" ratio"),
+             f"{measured(part['low_quartile'])} to {measured(part['high_quartile'])}" if part["samples"] > 1 else "",
+             str(part["samples"])] for part in report["parts"]]
+    figures = f"""Rates, and a fleet. Calls fail where an engine misses its deadline, as it does on a busy machine; each costs a prefill.
+
+{table(["", "median", "quartiles", "samples"], rows)}
+""" if rows else ""
+    problems = "".join(f"\n- {plain(problem)}" for problem in report["problems"])
+    return f"""## Sharing between servers
+
+Started: {report['started']}. The {report['size']} models, one thread each; every engine on the same machine: a Valkey server, a
+cluster of three, the S3 double of the tests, a directory ([what is measured](bench.md#sharing)): `scripts/bench share`.
+Other programs kept {report['load'][2]:.0f} threads at work (the load of the last 15 minutes). A figure that misses its goal is bold.
+
+A turn after 4,096 tokens that the other server computed, prefilled / never computed (tokens, medians of three):
+
+{by_class("that the other server computed")}
+
+Eight turns that wander between two servers, likewise:
+
+{by_class("turns that wander")}
+
+{figures}{problems}"""
+
+
 def load(directory, name):
     return json.loads((directory / name).read_text())
 
@@ -305,6 +352,7 @@ def main():
     side_by_side, own = parts_by_class(reports)
     peer = peer_section(load(directory, "peer.json")) + "\n" if (directory / "peer.json").exists() else ""
     many = load_section(load(directory, "load.json")) + "\n" if (directory / "load.json").exists() else ""
+    sharing = share_section(load(directory, "share.json")) + "\n" if (directory / "share.json").exists() else ""
     llama, compiler = reports["llama"], (directory / "compiler.txt").read_text().strip()
     print(f"""{INTRODUCTION}
 {chr(10).join(setting(llama, compiler))}
@@ -345,7 +393,7 @@ Rendering the template, tokenizing its text and putting {load(directory, "prompt
 
 {table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
-{peer}{many}## Disk
+{peer}{many}{sharing}## Disk
 
 Directories of 10,000 and 100,000 segment files (5M and 51M tokens), opened until prompts can be matched; and single files.
 

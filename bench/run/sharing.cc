@@ -89,6 +89,22 @@ double ratio_of(const Counted& counted) {
          static_cast<double>(std::max<std::uint64_t>(1, counted.never_computed));
 }
 
+// The ratio of each sample, and the counts that it is made of: a ratio alone does not tell how much a miss costs.
+void add_counts(std::vector<PartFigures>& out, const std::string& what, const std::vector<Counted>& samples,
+                std::optional<Goal> goal) {
+  std::vector<double> ratios;
+  std::vector<double> prefilled;
+  std::vector<double> never_computed;
+  for (const Counted& counted : samples) {
+    ratios.push_back(ratio_of(counted));
+    prefilled.push_back(static_cast<double>(counted.prefilled));
+    never_computed.push_back(static_cast<double>(counted.never_computed));
+  }
+  out.push_back(summarize(what + ": prefilled / never computed", "ratio", std::move(ratios), goal));
+  out.push_back(summarize(what + ": prefilled", "tokens", std::move(prefilled)));
+  out.push_back(summarize(what + ": never computed", "tokens", std::move(never_computed)));
+}
+
 class Measurement {
  public:
   // The engine keeps what earlier runs published, so that labels must be new.
@@ -96,29 +112,30 @@ class Measurement {
       : options_(options), sharers_(sharers), progress_(progress), run_(os::real_clock().wall_ns()) {}
 
   Result<std::vector<PartFigures>> measure() {
-    std::vector<double> ratios;
+    std::vector<Counted> turns;
     std::vector<double> first_ms;
     std::vector<double> second_ms;
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       Json messages = Json::array();
       TRY_ASSIGN(const Counted first, step(round, messages, options_.prompt_tokens));
       TRY_ASSIGN(const Counted second, step(round + 1, messages, kTurnTokens));
-      ratios.push_back(ratio_of(second));
+      turns.push_back(second);
       first_ms.push_back(first.ttft_ms);
       second_ms.push_back(second.ttft_ms);
     }
-    TRY_ASSIGN(const double wandering, wander());
+    TRY_ASSIGN(const Counted wandering, wander());
     const std::string turn =
         fmt::format("a turn after {} tokens that the other server computed", options_.prompt_tokens);
-    return std::vector{summarize(turn + ": prefilled / never computed", "ratio", ratios, sharers_.goal()),
-                       summarize(fmt::format("TTFT of these {} tokens", options_.prompt_tokens), "ms", first_ms),
-                       summarize("TTFT of " + turn, "ms", second_ms),
-                       summarize(fmt::format("{} turns that wander: prefilled / never computed", options_.turns),
-                                 "ratio", {wandering}, sharers_.goal())};
+    std::vector<PartFigures> figures;
+    add_counts(figures, turn, turns, sharers_.goal());
+    figures.push_back(summarize(fmt::format("TTFT of these {} tokens", options_.prompt_tokens), "ms", first_ms));
+    figures.push_back(summarize("TTFT of " + turn, "ms", second_ms));
+    add_counts(figures, fmt::format("{} turns that wander", options_.turns), {wandering}, sharers_.goal());
+    return figures;
   }
 
  private:
-  Result<double> wander() {
+  Result<Counted> wander() {
     Json messages = Json::array();
     Counted all;
     for (std::size_t turn = 0; turn < options_.turns; ++turn) {
@@ -126,7 +143,7 @@ class Measurement {
       all.prefilled += counted.prefilled;
       all.never_computed += counted.never_computed;
     }
-    return ratio_of(all);
+    return all;
   }
 
   Result<Counted> step(std::size_t at, Json& messages, std::uint32_t tokens) {

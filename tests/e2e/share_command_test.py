@@ -5,38 +5,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 from exactness_case import ExactnessCase
 from support import (PROGRAM, assistant, files_under, fresh_directory, fresh_path, main, model, reply_text, run_program,
                      segments, system, timings, user, wait_until, words)
+from s3_process import AWS, S3Process
 from valkey_process import ValkeyProcess
 
 BATCH = ["-ub", "128", "-b", "128"]  # as in sharing_test.py
 FLAGS = ["--restore", "always", "--no-prefill-ahead", *BATCH]
-DOUBLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../testing/share/s3_double.py")
-AWS = {"AWS_ACCESS_KEY_ID": "kvkey", "AWS_SECRET_ACCESS_KEY": "kvsecret"}
-
-
-class S3Process:
-    """The S3 double; its lists have few keys a page."""
-
-    def __init__(self):
-        self.directory = fresh_directory("s3")
-
-    def __enter__(self):
-        port_file = f"{self.directory}/port"
-        self.process = subprocess.Popen([sys.executable, "-B", DOUBLE, "--port-file", port_file, "--most-keys", "5"],
-                                        stderr=subprocess.DEVNULL)
-        wait_until(lambda: os.path.exists(port_file), "the S3 double listens")
-        with open(port_file, encoding="ascii") as file:
-            self.url = f"s3://kvbucket/fleet?endpoint=http://127.0.0.1:{file.read()}&region=eu-test-1"
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
 
 
 def share(command, url, *flags, status=0):
@@ -131,7 +109,7 @@ class Sliceable(FilledCase):
             self.check_pull(valkey.url, pushed, *key)
 
     def test_s3(self):
-        with S3Process() as s3:
+        with S3Process(fresh_directory("s3"), "--most-keys", "5") as s3:
             self.check_pull(s3.url, self.fill(s3.url))
 
     def test_an_encrypted_directory(self):
