@@ -98,12 +98,14 @@ TEST(Comparison, APhraseFarAwayMovesItselfOnly) {
   const Tokens phrase = fresh_tokens(60, 100);
   const Tokens a = fresh_tokens(900, 1000);
   const Tokens b = fresh_tokens(700, 5000);
-  const Comparison found = compare(joined({{1}, phrase, a, b}), joined({{2}, a, b, phrase, fresh_tokens(9, 9000)}));
+  const Comparison found =
+      compare(joined({{1}, phrase, a, {3}, b}), joined({{2}, a, {4}, b, phrase, fresh_tokens(9, 9000)}));
   EXPECT_EQ(found.common, 1660U);
   EXPECT_EQ(found.moved, 60U);
-  ASSERT_EQ(found.runs.size(), 2U);
+  ASSERT_EQ(found.runs.size(), 3U);
   EXPECT_TRUE(found.runs[0].moved);
   EXPECT_FALSE(found.runs[1].moved);
+  EXPECT_FALSE(found.runs[2].moved);
 }
 
 TEST(Comparison, NothingInCommon) {
