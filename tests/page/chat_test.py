@@ -94,6 +94,26 @@ class Chat(PageCase):
         tab.click_button("Stop")
         tab.has("Stopped.")
 
+    def test_a_reply_that_grows_moves_nothing_under_the_pointer(self):
+        server = self.server("-c", 65536)
+        tab = self.begin(60_000, server)
+        self.say(tab, "write much")
+        seen = tab.run("""new Promise(done => { const seen = []; const look = () => {
+            const stop = [...document.querySelectorAll('.composer button')].find(button => button.innerText === 'Stop');
+            if (stop) seen.push([stop.getBoundingClientRect().y, document.documentElement.scrollHeight - scrollY - innerHeight]);
+            if (document.documentElement.scrollHeight < 3000) setTimeout(look, 20); else done(seen); }; look(); })""")
+        places = [y for y, _ in seen]
+        self.assertGreater(len(places), 5)
+        self.assertLess(max(places) - min(places), 3)
+        # Several lines may have come since the page was scrolled, but it goes on to follow them.
+        tab.wait("document.documentElement.scrollHeight > 4000")
+        tab.wait("document.documentElement.scrollHeight - scrollY - innerHeight < 2")
+        tab.run("scrollTo(0, 500)")
+        tab.wait("document.documentElement.scrollHeight > 5000")
+        self.assertLess(tab.run("scrollY"), 600, "who reads further up is left there")
+        tab.press("Escape")
+        tab.has("Stopped.")
+
     def test_a_system_prompt_is_sent(self):
         tab = self.begin()
         tab.click("details textarea")

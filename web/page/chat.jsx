@@ -210,11 +210,21 @@ function Settings() {
 export function ChatView() {
   const chat = useStore(chatStore), abort = useStore(writing);
   const path = pathOf(chat), calls = openCalls(chat);
-  const end = useRef(null);
-  // A reply that grows stays in view, unless its reader has scrolled away from the end.
+  const end = useRef(null), follows = useRef(true);
+  // A reply that grows stays in view, unless its reader has scrolled up. How far the end is away tells nothing once it grows.
   useEffect(() => {
-    const distance = document.documentElement.scrollHeight - window.scrollY - window.innerHeight;
-    if (abort && distance < 200) end.current.scrollIntoView({block: "end"});
+    let top = window.scrollY;
+    const note = () => {
+      const distance = document.documentElement.scrollHeight - window.scrollY - window.innerHeight;
+      if (distance < 50) follows.current = true;
+      else if (window.scrollY < top) follows.current = false;
+      top = window.scrollY;
+    };
+    window.addEventListener("scroll", note, {passive: true});
+    return () => window.removeEventListener("scroll", note);
+  }, []);
+  useEffect(() => {
+    if (abort && follows.current) end.current.scrollIntoView({block: "end"});
   }, [chat, abort]);
   return (
     <div class="chat">
