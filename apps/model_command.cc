@@ -29,7 +29,7 @@ FlagSet make_flags(ParsedModelMake& make) {
                   "; lfm2 has such layers only if this is given.",
         .assign = number_into(options.window, std::uint32_t{1}, std::uint32_t{131072})},
        {.spelling = "--vocabulary N",
-        .effect = "Tokens of the vocabulary, up to 262144, as models in use have them. Default: 3874.",
+        .effect = "Tokens of the vocabulary, up to 262144, as models in use have them. Default: 3880.",
         .assign = number_into(options.vocabulary, std::uint32_t{1}, std::uint32_t{262144})},
        {.spelling = "--seed N",
         .effect = "The same flags and seed give the same file.",
@@ -40,6 +40,10 @@ FlagSet make_flags(ParsedModelMake& make) {
        {.spelling = "--rerank",
         .effect = "With a classifier that scores pairs of texts; only for bert.",
         .assign = switch_into(options.rerank)},
+       {.spelling = "--mmproj",
+        .effect = "Write the projector of such a model instead, for llama-server's --mmproj (" +
+                  gguf::architectures_by_medium() + "). Same --arch and --size as the model.",
+        .assign = switch_into(options.projector)},
        {.spelling = "--force", .effect = "Replace OUT.gguf if it exists.", .assign = switch_into(make.replace)}});
 }
 
@@ -81,7 +85,7 @@ Status run_model_make(const ParsedModelMake& make) {
   if (!make.replace) TRY(make_sure_of(make.path));
   TRY(gguf::make_model(make.options, make.path));
   std::printf("%s\n", make.path.c_str());
-  if (!make.options.free_output && make.options.architecture != "bert") {
+  if (!make.options.free_output && !make.options.projector && make.options.architecture != "bert") {
     std::fputs("This model never ends a reply by itself: send max_tokens with requests, or serve it with -n 200\n",
                stderr);
   }

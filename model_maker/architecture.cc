@@ -7,6 +7,7 @@ namespace kvkeep::gguf {
 std::span<const Architecture> architectures() {
   static constexpr auto kAll = std::to_array<Architecture>({
       {"llama", "sliceable", Window::kNone, plan_decoder},
+      {"qwen3vl", "sliceable", Window::kNone, plan_decoder},
       {"gemma3", "windowed", Window::kAlways, plan_decoder},
       {"qwen35", "hybrid", Window::kNone, plan_decoder},
       {"falcon-h1", "hybrid", Window::kNone, plan_decoder},

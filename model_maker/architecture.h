@@ -45,7 +45,8 @@ struct TensorPlan {
   TensorFill fill;
 };
 
-using MetadataValue = std::variant<std::uint32_t, float, bool, std::string, std::vector<std::uint32_t>>;
+using MetadataValue =
+    std::variant<std::uint32_t, float, bool, std::string, std::vector<std::uint32_t>, std::vector<float>>;
 
 struct ModelPlan {
   std::vector<std::pair<std::string, MetadataValue>> metadata;  // architecture-specific keys only
@@ -84,6 +85,12 @@ ModelPlan plan_decoder(const PlanRequest& request);
 ModelPlan plan_deepseek4(const PlanRequest& request);
 ModelPlan plan_bert(const PlanRequest& request);
 
+// Plans the projector that fits a model: for pictures if models of its architecture see, otherwise for sound
+// (projector.cc).
+ModelPlan plan_projector(const PlanRequest& request);
+// Returns "pictures" or "sound".
+std::string_view projector_medium(std::string_view architecture);
+
 // How much a block multiplies the length of a vector. Chosen by trial so that greedy text depends on every earlier
 // token (one token changed 500 positions back changes the next 16 in nearly all cases) and does not run in circles, yet
 // rounding does not decide it. Smaller for deeper models: every layer amplifies differences.
@@ -106,8 +113,9 @@ struct Shape {
   Gains gains;
 };
 
-inline constexpr std::int64_t kHeadSize = 64;  // a multiple of 32, so that KV rows may be q8_0
-inline constexpr float kRopeBase = 10000.0F;   // low: many dimensions turn within a few tokens, no step repeats another
+inline constexpr std::int64_t kHeadSize = 64;     // a multiple of 32, so that KV rows may be q8_0
+inline constexpr std::int64_t kDeepPictures = 1;  // layers of qwen3vl that a picture's tokens enter directly
+inline constexpr float kRopeBase = 10000.0F;  // low: many dimensions turn within a few tokens, no step repeats another
 inline constexpr float kNormEpsilon = 1e-6F;
 
 Shape shape_of(ModelSize size);

@@ -139,18 +139,25 @@ struct Style {
   std::int64_t attention_every = 1;
   std::array<std::int64_t, 3> layers;  // by ModelSize
   bool feed_forward = true;
-  bool head_norms = false;        // queries and keys are normalised: the norms' weights are the gain of scores
-  bool gated_attention = false;   // the query matrix also makes a gate for the result
-  bool norms_after = false;       // results of blocks are normalised: those norms' weights are the gain of blocks
-  bool scaled_embedding = false;  // libllama multiplies embeddings by sqrt(width)
-  bool layered_heads = false;     // head_count_kv is given per layer; 0 says that a layer is recurrent
-  std::int64_t global_every = 0;  // in windowed models one layer of this many has full attention
+  bool head_norms = false;         // queries and keys are normalised: the norms' weights are the gain of scores
+  bool gated_attention = false;    // the query matrix also makes a gate for the result
+  bool norms_after = false;        // results of blocks are normalised: those norms' weights are the gain of blocks
+  bool scaled_embedding = false;   // libllama multiplies embeddings by sqrt(width)
+  bool layered_heads = false;      // head_count_kv is given per layer; 0 says that a layer is recurrent
+  bool plane_positions = false;    // queries and keys turn by a token's time, row and column (M-RoPE)
+  std::int64_t deep_pictures = 0;  // first layers whose results get an embedding of their own from a picture's tokens
+  std::int64_t global_every = 0;   // in windowed models one layer of this many has full attention
   std::string_view second_norm = "ffn_norm.weight";
   std::string_view output_norm = "output_norm";
 };
 
 constexpr auto kStyles = std::to_array<Style>({
     {.name = "llama", .layers = {3, 6, 16}},
+    {.name = "qwen3vl",
+     .layers = {3, 6, 16},
+     .head_norms = true,
+     .plane_positions = true,
+     .deep_pictures = kDeepPictures},
     {.name = "gemma3",
      .layers = {6, 6, 18},
      .head_norms = true,
@@ -163,6 +170,7 @@ constexpr auto kStyles = std::to_array<Style>({
      .layers = {4, 4, 16},
      .head_norms = true,
      .gated_attention = true,
+     .plane_positions = true,
      .second_norm = "post_attention_norm.weight"},
     {.name = "falcon-h1", .recurrent = Block::kMamba2, .layers = {3, 4, 12}, .second_norm = "ffn_norm"},
     {.name = "jamba",
@@ -259,10 +267,11 @@ MetadataValue kv_heads_of(const Style& style, std::int64_t layers, const Shape& 
 }
 
 void add_attention_keys(PlanBuilder& plan, const Style& style, std::uint32_t window) {
-  if (style.gated_attention) {
-    plan.number("full_attention_interval", style.attention_every);
+  if (style.gated_attention) plan.number("full_attention_interval", style.attention_every);
+  if (style.plane_positions) {
     plan.key("rope.dimension_sections", std::vector<std::uint32_t>{11, 11, 10, 0});  // half a head in all
   }
+  if (style.deep_pictures != 0) plan.number("n_deepstack_layers", style.deep_pictures);
   if (window != 0) plan.number("attention.sliding_window", window);
   if (style.global_every != 0) plan.number("attention.sliding_window_pattern", style.global_every);
 }

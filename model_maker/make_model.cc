@@ -100,6 +100,13 @@ Status check_vocabulary(const MakeModelOptions& options, bool embeds) {
   return invalid("a vocabulary has " + std::to_string(least) + " to " + std::to_string(kMostTokens) + " tokens");
 }
 
+Status check_projector(const MakeModelOptions& options, bool embeds) {
+  if (!options.projector) return {};
+  if (embeds) return invalid("an " + options.architecture + " model neither sees nor hears");
+  if (options.window == 0 && options.vocabulary == 0 && !options.free_output && !options.rerank) return {};
+  return invalid("a projector has no window, vocabulary, output or classifier: leave out their flags");
+}
+
 template <typename Predicate>
 std::string names_of(Predicate wanted) {
   std::string names;
@@ -130,16 +137,19 @@ struct SetValue {
   void operator()(const std::vector<std::uint32_t>& values) const {
     gguf_set_arr_data(file, key, GGUF_TYPE_UINT32, values.data(), values.size());
   }
+  void operator()(const std::vector<float>& values) const {
+    gguf_set_arr_data(file, key, GGUF_TYPE_FLOAT32, values.data(), values.size());
+  }
 };
 
 void write_metadata(const MakeModelOptions& options, const ModelPlan& plan, gguf_context* file) {
   const std::string size(size_name(options.size));
-  const std::string name = "kvkeep random " + options.architecture + " " + size + " seed " +
-                           std::to_string(options.seed) + (options.free_output ? " free output" : "") +
+  const std::string name = "kvkeep random " + options.architecture + (options.projector ? " projector " : " ") + size +
+                           " seed " + std::to_string(options.seed) + (options.free_output ? " free output" : "") +
                            (options.rerank ? " rerank" : "") +
                            (options.vocabulary == 0 ? "" : " vocabulary " + std::to_string(options.vocabulary));
-  gguf_set_val_str(file, "general.architecture", options.architecture.c_str());
-  gguf_set_val_str(file, "general.type", "model");
+  gguf_set_val_str(file, "general.architecture", options.projector ? "clip" : options.architecture.c_str());
+  gguf_set_val_str(file, "general.type", options.projector ? "mmproj" : "model");
   gguf_set_val_str(file, "general.name", name.c_str());
   gguf_set_val_str(file, "general.size_label", size.c_str());
   gguf_set_val_u32(file, "general.quantization_version", GGML_QNT_VERSION);
@@ -228,13 +238,51 @@ std::string architectures_by_memory_class() {
   return list;
 }
 
+std::string architectures_by_medium() {
+  std::string pictures = "pictures: ";
+  std::string sound = "sound: ";
+  for (const Architecture& architecture : architectures()) {
+    std::string& list = projector_medium(architecture.name) == "sound" ? sound : pictures;
+    list += (list.ends_with(' ') ? "" : ", ") + std::string(architecture.name);
+  }
+  return pictures + "; " + sound;
+}
+
+namespace {
+
+Status write_file(const MakeModelOptions& options, const ModelPlan& plan, const Vocabulary& vocabulary,
+                  gguf_context* file, const std::string& path) {
+  const Tensors tensors = make_tensors(plan);
+  if (!tensors) return no_space("not enough memory to make a model");
+  for (const TensorPlan& tensor_plan : plan.tensors) {
+    ggml_tensor* tensor = ggml_new_tensor(tensors.get(), tensor_plan.type, static_cast<int>(tensor_plan.shape.size()),
+                                          tensor_plan.shape.data());
+    ggml_set_name(tensor, tensor_plan.name.c_str());
+    fill_tensor(tensor, RowSource(tensor_plan, options, vocabulary));
+    gguf_add_tensor(file, tensor);
+  }
+  if (!gguf_write_to_file(file, path.c_str(), false)) return io_error("cannot write " + path);
+  return {};
+}
+
+Status make_projector(const MakeModelOptions& options, const std::string& path) {
+  const ModelPlan plan = plan_projector({options.architecture, options.size, 0, 0});
+  const File file(gguf_init_empty(), gguf_free);
+  write_metadata(options, plan, file.get());
+  return write_file(options, plan, shared_vocabulary(), file.get(), path);
+}
+
+}  // namespace
+
 Status make_model(const MakeModelOptions& options, const std::string& path) {
   const Architecture* architecture = find_architecture(options.architecture);
   if (!architecture) {
     return invalid("unknown architecture '" + options.architecture + "': one of " + architecture_names());
   }
-  TRY_ASSIGN(const std::uint32_t window, window_of(*architecture, options.window));
   const bool embeds = only_embeds(*architecture);
+  TRY(check_projector(options, embeds));
+  if (options.projector) return make_projector(options, path);
+  TRY_ASSIGN(const std::uint32_t window, window_of(*architecture, options.window));
   TRY(check_embedding(options, embeds));
   TRY(check_vocabulary(options, embeds));
   const std::optional<Vocabulary> extended =
@@ -245,17 +293,7 @@ Status make_model(const MakeModelOptions& options, const std::string& path) {
   const File file(gguf_init_empty(), gguf_free);
   write_metadata(options, plan, file.get());
   embeds ? write_word_pieces(vocabulary, file.get()) : write_vocabulary(vocabulary, file.get());
-  const Tensors tensors = make_tensors(plan);
-  if (!tensors) return no_space("not enough memory to make a model");
-  for (const TensorPlan& tensor_plan : plan.tensors) {
-    ggml_tensor* tensor = ggml_new_tensor(tensors.get(), tensor_plan.type, static_cast<int>(tensor_plan.shape.size()),
-                                          tensor_plan.shape.data());
-    ggml_set_name(tensor, tensor_plan.name.c_str());
-    fill_tensor(tensor, RowSource(tensor_plan, options, vocabulary));
-    gguf_add_tensor(file.get(), tensor);
-  }
-  if (!gguf_write_to_file(file.get(), path.c_str(), false)) return io_error("cannot write " + path);
-  return {};
+  return write_file(options, plan, vocabulary, file.get(), path);
 }
 
 }  // namespace kvkeep::gguf

@@ -37,6 +37,9 @@ struct MakeModelOptions {
   std::uint32_t vocabulary = 0;
   // With a classifier, so that the model scores pairs of texts. kInvalid unless the architecture only embeds.
   bool rerank = false;
+  // The projector of a model of this architecture and size instead of the model. kInvalid with the four options above
+  // and for architectures that only embed.
+  bool projector = false;
 };
 
 // Returns "llama, ..." for messages.
@@ -45,6 +48,9 @@ std::string architecture_names();
 std::string architectures_by_memory_class();
 // Returns "gemma3, ..." for messages: the architectures with windowed layers.
 std::string windowed_architecture_names();
+
+// Returns "pictures: gemma3, ...; sound: llama, ..." for help texts: architectures by the medium of their projectors.
+std::string architectures_by_medium();
 
 // Writes the model to `path`, and replaces a file there. Errors: kInvalid (unknown architecture, a window that it
 // cannot have), kIo (cannot write).

@@ -73,6 +73,30 @@ TEST_F(MakeModelTest, AnEncoderMayHaveAClassifier) {
   EXPECT_EQ(make_model({.architecture = "bert", .free_output = true}, file).error().kind, ErrorKind::kInvalid);
 }
 
+TEST_F(MakeModelTest, ProjectorsAreReproducibleAndFitTheirArchitecture) {
+  const std::string picture = bytes_of({.architecture = "gemma3", .projector = true});
+  EXPECT_TRUE(picture == bytes_of({.architecture = "gemma3", .projector = true}));
+  EXPECT_FALSE(picture == bytes_of({.architecture = "gemma3", .seed = 2, .projector = true}));
+  EXPECT_FALSE(picture == bytes_of({.architecture = "qwen35", .projector = true}));
+  EXPECT_NE(picture.find("mmproj"), std::string::npos);
+  EXPECT_GT(picture.size(), 500'000U);
+  EXPECT_LT(bytes_of({.architecture = "mamba", .projector = true}).size(), 6'000'000U);
+  EXPECT_GT(bytes_of({.architecture = "gemma3", .size = ModelSize::kSmall, .projector = true}).size(), picture.size());
+  EXPECT_EQ(architectures_by_medium().rfind("pictures: qwen3vl, gemma3, qwen35; sound: llama, ", 0), 0U);
+}
+
+TEST_F(MakeModelTest, AProjectorTakesNoFlagsOfAModel) {
+  const std::string file = path("projector.gguf");
+  for (const MakeModelOptions& options : {MakeModelOptions{.architecture = "bert", .projector = true},
+                                          {.window = 64, .projector = true},
+                                          {.free_output = true, .projector = true},
+                                          {.vocabulary = 6'000, .projector = true},
+                                          {.rerank = true, .projector = true}}) {
+    EXPECT_EQ(make_model(options, file).error().kind, ErrorKind::kInvalid);
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
 TEST_F(MakeModelTest, EveryArchitectureHasASmallSize) {
   for (const Architecture& architecture : architectures()) {
     const std::string bytes = bytes_of({.architecture = std::string(architecture.name), .size = ModelSize::kSmall});

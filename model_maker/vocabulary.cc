@@ -87,6 +87,9 @@ constexpr std::array<std::string_view, 12> kControlMarkers = {
     "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"};
 constexpr std::array<std::string_view, 6> kUserDefinedMarkers = {"<tool_call>",      "</tool_call>", "<tool_response>",
                                                                  "</tool_response>", "<think>",      "</think>"};
+// libmtmd puts them around the tokens of a picture or sound; CONTROL too.
+constexpr std::array<std::string_view, 6> kMediaMarkers = {"<start_of_image>", "<end_of_image>", "<|vision_start|>",
+                                                           "<|vision_end|>",   "<|audio_bos|>",  "<|audio_eos|>"};
 
 // GPT-2's map: printable Latin-1 bytes stand for themselves, the other bytes for U+0100 and up in order.
 std::array<unsigned, 256> printable_bytes() {
@@ -162,6 +165,7 @@ Vocabulary build_vocabulary() {
   };
   add_markers(kControlMarkers, kControl);
   add_markers(kUserDefinedMarkers, kUserDefined);
+  add_markers(kMediaMarkers, kControl);
   vocabulary.whole_word.resize(vocabulary.size(), false);
   return vocabulary;
 }

@@ -3,7 +3,8 @@
 // The model's KV memory as the cache sees it: a port that the engine implements (and the fake engine, for tests).
 //
 // All calls come from the one engine thread. Sequences are numbered 0 .. sequence_count() - 1; each holds the rows of
-// one prefix [0, length). Rows of a shared prefix lie in shared cells and are counted once.
+// one prefix [0, length). Rows of a shared prefix lie in shared cells and are counted once. Positions count ids; no
+// sequence ends inside a picture's ids (media_floor() in base/media_ids.h), but for a moment between two restores.
 //
 // A sequence is *complete* if the model can decode it further. With only rows (full attention) it always is. Otherwise
 // one of these leaves must be restored last:
@@ -38,6 +39,7 @@ struct RowPiece {
   TokenRange stored;  // positions whose rows are in `bytes`
   TokenRange wanted;  // within `stored`
   ByteSpan bytes;
+  TokenSpan prompt = {};  // whose rows these are, to stored.end; needed only if it has pictures or sounds
 };
 
 class ModelMemory {

@@ -51,6 +51,7 @@ class EmbeddingOnlyEngine final : public Engine {
   DecodeStatus decode(std::span<const BatchToken>) override { return DecodeStatus::kFailed; }
   bool has_finite_logits(std::size_t) const override { return false; }
   void wipe() override {}
+  DecodeStatus decode_media(SeqId, const MediaChunk&) override { return DecodeStatus::kFailed; }
   TokenId sample(Sampler&, std::size_t) override { return 0; }
   std::span<const float> logits(std::size_t) const override { return {}; }
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams&) override {

@@ -65,6 +65,9 @@ struct Description {
   std::string no_own_cells = {};     // one line: why not, though they were asked for
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;  // most tokens per decode call
+  // Most tokens that see one another in both directions: a chunk of a picture may need that.
+  std::uint32_t tokens_at_once = 0;
+  std::uint32_t embedding_input_size = 0;  // numbers of one embedding of a chunk
   std::uint32_t vocabulary_size = 0;
   int vocabulary_type = 0;  // libllama's number: 1 SentencePiece, 2 BPE, 3 WordPiece...
   std::string file_type;    // how most weights are quantized: "Q8_0"
@@ -86,6 +89,21 @@ struct BatchToken {
   TokenId token = 0;
   Position at;  // the memory length of seq plus the seq's earlier tokens in this batch
   bool want_logits = false;
+};
+
+// Where an embedding lies in a chunk's plane, counted from the chunk's first position.
+struct PlanePlace {
+  std::uint32_t time = 0;
+  std::uint32_t row = 0;
+  std::uint32_t column = 0;
+};
+
+// A chunk of a picture or sound as a projector made it.
+struct MediaChunk {
+  TokenSpan ids;                            // as media_ids() made them
+  std::span<const float> embeddings;        // embedding_input_size numbers each
+  std::span<const PlanePlace> places = {};  // one per embedding if they lie in a plane
+  bool at_once = false;                     // the embeddings see one another in both directions
 };
 
 enum class DecodeStatus {
@@ -136,6 +154,10 @@ class Engine {
   // Overwrites all cells. libllama frees a cell without that, and masks or clears its contents by products, so that a
   // NaN in it reaches the requests that are computed next to it or in it. Precondition: all sequences are empty.
   virtual void wipe() = 0;
+  // Puts a chunk at the end of `seq`, all of it or nothing. Leaves no logits: a token must be decoded after it.
+  // Preconditions: the ids are one chunk's, with as many embeddings and places as they say; at most tokens_at_once
+  // embeddings if they need that.
+  virtual DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) = 0;
   // Samples from the logits of batch entry `index` of the last decode (which wanted logits), and accepts the token.
   virtual TokenId sample(Sampler& sampler, std::size_t index) = 0;
   // Returns the logit of each token of the vocabulary after batch entry `index` of the last decode (which wanted them).

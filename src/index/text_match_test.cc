@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <string>
 
@@ -239,6 +240,23 @@ TEST(TextMatch, LookAlikesCostNoMoreThanTheLimit) {
   const TextMatch match = match_text(trie.index, prompt, texts(), [&](SegmentId) { return ++asked > 0; });
   EXPECT_GE(match.prompt_tokens, trie.index.advance({}, prompt).at.value());
   EXPECT_LT(asked, 2 * 16384 + 4 * prompt.size());
+}
+
+// ---- pictures and sounds ----
+
+TEST(TextMatch, IdsOfPicturesMatchOnlyAsIds) {
+  const TokenId picture = std::numeric_limits<TokenId>::min() + 5;
+  EXPECT_EQ(texts().text(picture), "");
+  EXPECT_EQ(texts().text(-1), "");
+  Trie trie;
+  // "ab" after a picture was sampled as one id, before the picture as two.
+  trie.learn({{0, picture}, {2, picture, 0, 1}}, 8);
+  const TextMatch same = trie.match({0, picture, 0, 1, picture, 2});
+  EXPECT_EQ(same.prompt_tokens, 6U);
+  EXPECT_EQ(same.head, (Tokens{0, picture, 2, picture, 0, 1}));
+  const TextMatch other = trie.match({0, picture, 0, 1, picture + 1, 2});
+  EXPECT_EQ(other.prompt_tokens, 4U) << "another picture ends what is known";
+  EXPECT_EQ(trie.match({0, picture + 1, 2}).prompt_tokens, 1U);
 }
 
 }  // namespace

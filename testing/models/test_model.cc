@@ -58,6 +58,13 @@ const std::string& tiny_model_path(const std::string& architecture, std::uint32_
   return models.try_emplace(name, options, name).first->second.path;
 }
 
+const std::string& tiny_projector_path(const std::string& architecture, std::uint64_t seed) {
+  static std::map<std::string, TemporaryModel> projectors;
+  const std::string name = architecture + "-projector-" + std::to_string(seed);
+  const gguf::MakeModelOptions options{.architecture = architecture, .seed = seed, .projector = true};
+  return projectors.try_emplace(name, options, name).first->second.path;
+}
+
 void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens) {
   ggml_context* tensors = nullptr;
   const GgufHandle tiny(gguf_init_from_file(tiny_model_path().c_str(), {.no_alloc = false, .ctx = &tensors}));

@@ -21,6 +21,9 @@ const std::string& small_model_path();
 // that a windowed layer sees; 0: the architecture's default.
 const std::string& tiny_model_path(const std::string& architecture, std::uint32_t window = 0);
 
+// Returns the projector of such a model, made once per process.
+const std::string& tiny_projector_path(const std::string& architecture, std::uint64_t seed = 1);
+
 // Makes the tiny model with two sets of RoPE factors, which libllama chooses by the size of the context, at `path`.
 // With `original_context_tokens` 0 the length of training is the original one.
 void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens);

@@ -99,7 +99,7 @@ MUTANTS = {
     'randomness': ({'src/store/a.cc': 'std::random_device random;\n'}, 'randomness'),
     'llama.h outside its room': ({'src/store/a.cc': '#include <llama.h>\n'}, 'llama.h belongs'),
     'gguf.h outside the engine': ({'apps/main.cc': '#include "gguf.h"\n'}, 'ggml and gguf'),
-    'HTTP library outside its room': ({'apps/main.cc': '#include <boost/asio/post.hpp>\n'}, 'the HTTP libraries'),
+    'HTTP library outside its room': ({'apps/main.cc': '#include <boost/asio/post.hpp>\n'}, 'Boost'),
     'log in a pure room': ({'src/policy/a.cc': '#include <spdlog/spdlog.h>\n'}, 'policy is pure'),
     'lock in a pure room': ({'src/policy/a.cc': '#include "base/mutex.h"\n'}, 'policy is pure'),
     'clock interface in a pure room': ({'src/policy/a.cc': '#include <atomic>\n'}, 'policy is pure'),

@@ -26,6 +26,7 @@ MAY_INCLUDE = {
     'engine/gguf': {'base', 'os'},
     'engine/fake': {'base', 'engine'},
     'engine/llama': {'base', 'cache', 'engine', 'engine/gguf', 'format', 'os'},
+    'engine/media': {'base', 'engine', 'engine/gguf', 'engine/llama'},
     'server/api': {'base', 'chat', 'chat/grammar', 'chat/tools', 'engine'},
     'server/run': {'base', 'cache', 'engine', 'explain', 'format', 'index', 'os', 'policy', 'share', 'store'},
     'server/http': {'base', 'os'},
@@ -65,7 +66,9 @@ TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 HEADER_HOMES = [
     ('llama.h', re.compile(r'^llama(-cpp)?\.h$'), ('src/engine/llama/',)),
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/', 'model_maker/')),
-    ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
+    ('libmtmd', re.compile(r'^mtmd[-\w]*\.h$'), ('src/engine/media/projector.cc',)),
+    ('Boost', re.compile(r'^boost/'), ('src/server/http/',)),
+    ('zlib', re.compile(r'^zlib\.h$'), ('src/server/http/', 'src/engine/media/media_file.cc')),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
     ('ncurses', re.compile(r'^n?curses(w?/\w+)?\.h$'), ('src/top/screen/',)),
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 #include "engine/fake/fake_sampler.h"
 
 namespace kvkeep::engine::fake {
@@ -29,6 +30,8 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.context_tokens = options.own_cells ? options.cells / options.sequences : options.cells;
   description.context_train_tokens = options.cells;
   description.batch_tokens = options.batch_tokens;
+  description.tokens_at_once = options.batch_tokens;
+  description.embedding_input_size = 1;
   description.vocabulary_size = options.vocabulary_size;
   description.parameters = 1;
   description.adapters.resize(options.adapters, {.path = "fake", .scale = 0});
@@ -103,6 +106,24 @@ bool FakeEngine::cells_suffice(std::span<const BatchToken> batch) const {
     const auto wanted = std::ranges::count(batch, entry.seq, &BatchToken::seq);
     return static_cast<std::size_t>(wanted) <= memory_.cells_available(entry.seq);
   });
+}
+
+DecodeStatus FakeEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
+  const auto runs = media_runs(chunk.ids);
+  KVKEEP_ASSERT(runs && runs->size() == 1 && runs->front().range.size() == chunk.ids.size(), "the ids of one chunk");
+  KVKEEP_ASSERT(chunk.embeddings.size() == runs->front().shape.embeddings, "as many embeddings as the ids say");
+  std::vector<BatchToken> batch;
+  for (const TokenId id : chunk.ids) batch.push_back({.seq = seq, .token = id, .at = {}});
+  logits_.clear();
+  if (faults_.fires(&FakeFaults::fail_decode) || cancelled_) {
+    leave_rubbish(batch);
+    return cancelled_ ? DecodeStatus::kAborted : DecodeStatus::kFailed;
+  }
+  if (batch.size() > memory_.cells_available(seq)) return DecodeStatus::kNoCells;
+  append_tokens(batch);
+  logits_.clear();
+  tokens_decoded_ += runs->front().shape.embeddings;
+  return DecodeStatus::kOk;
 }
 
 void FakeEngine::append_tokens(std::span<const BatchToken> batch) {

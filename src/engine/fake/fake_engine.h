@@ -15,6 +15,8 @@
 //
 // With scales of adapters each token computes another row than without.
 //
+// A chunk's rows are functions of its ids, which name it: embeddings are counted and not read.
+//
 // Only these sampling parameters matter: temperature, penalties and DRY (each on or off), seed and ignore_eos; the same
 // seed, 0xFFFFFFFF included, always gives the same text.
 
@@ -41,6 +43,7 @@ class FakeEngine final : public Engine {
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   bool has_finite_logits(std::size_t index) const override;
   void wipe() override;
+  DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override;

@@ -105,7 +105,7 @@ Status FakeMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> piec
 }
 
 Status FakeMemory::append_piece(SeqId seq, const cache::RowPiece& piece) {
-  const auto [stored, wanted, bytes] = piece;
+  const auto& [stored, wanted, bytes, prompt] = piece;
   KVKEEP_ASSERT(stored.begin <= wanted.begin && wanted.begin <= wanted.end && wanted.end <= stored.end,
                 "wanted rows are stored");
   KVKEEP_ASSERT(wanted.begin == length(seq), "pieces come without gap");
@@ -175,7 +175,7 @@ Status FakeMemory::set_windows(SeqId seq, std::span<const cache::RowPiece> piece
   KVKEEP_ASSERT(pieces.back().wanted.end == length(seq) && pieces.front().wanted.begin + needed <= length(seq),
                 "the pieces cover the last window");
   std::vector<std::uint64_t> window;
-  for (const auto& [stored, wanted, bytes] : pieces) {
+  for (const auto& [stored, wanted, bytes, prompt] : pieces) {
     TRY_ASSIGN(const SavedHeader header, read_header(bytes, kWindowMagic));
     if (header.count != stored.size() || bytes.size() != window_bytes(header.count)) return damaged("another length");
     std::vector<std::uint64_t> rows(header.count);

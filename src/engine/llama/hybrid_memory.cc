@@ -21,10 +21,10 @@ Status HybridMemory::drop_point(llama_seq_id seq) {
   return set_state(context(), seq, StatePart::kPartial, empty_partial_);
 }
 
-Result<std::size_t> HybridMemory::read_scratch(TokenRange range, MutableByteSpan out) {
+Result<std::size_t> HybridMemory::read_scratch(std::size_t cells, MutableByteSpan out) {
   TRY(drop_point(scratch()));
   if (has_window_) drop_window(context(), scratch());
-  return RowMemory::read_scratch(range, out);
+  return RowMemory::read_scratch(cells, out);
 }
 
 std::uint64_t HybridMemory::point_bytes(SeqId seq) const {
@@ -46,9 +46,8 @@ Status HybridMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> p
   KVKEEP_ASSERT(pieces.size() == 1 && pieces.front().wanted.end == length(seq), "one point, where the sequence ends");
   Status set = set_state(context(), seq.value(), StatePart::kPartial, pieces.front().bytes);
   // The point is of another position or kind: libllama takes what it can read.
-  const auto end = to_pos(length(seq)) - 1;
-  const bool at_end =
-      llama_memory_seq_pos_min(memory(), seq.value()) == end && llama_memory_seq_pos_max(memory(), seq.value()) == end;
+  const llama_pos last = llama_memory_seq_pos_max(memory(), seq.value());
+  const bool at_end = llama_memory_seq_pos_min(memory(), seq.value()) == last && media(seq).may_end(length(seq), last);
   if (set && !at_end) set = damaged("a point of another position");
   if (!set) {
     clear(seq);

@@ -35,7 +35,7 @@ class HybridMemory final : public RowMemory {
 
  private:
   static std::size_t index(SeqId seq) { return static_cast<std::size_t>(seq.value()); }
-  Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out) override;
+  Result<std::size_t> read_scratch(std::size_t cells, MutableByteSpan out) override;
   Status drop_point(llama_seq_id seq);
   Status finish_fork(SeqId to, bool complete);
 

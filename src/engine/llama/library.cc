@@ -118,6 +118,8 @@ void start_library() {
   static_cast<void>(started);
 }
 
+void catch_log(void (*set)(ggml_log_callback, void*)) { set(on_log, nullptr); }
+
 std::uint64_t log_mark() { return log_ring().count(); }
 
 std::string log_reason_since(std::uint64_t mark) { return std::string(without_origin(log_ring().reason_since(mark))); }

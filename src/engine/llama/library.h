@@ -33,6 +33,9 @@ using SamplerHandle = std::unique_ptr<llama_sampler, SamplerDeleter>;
 // Loads ggml's backends and catches the log. Call it before any other call of libllama; later calls do nothing.
 void start_library();
 
+// Has a library beside libllama write to the same log; `set` is its function for that.
+void catch_log(void (*set)(ggml_log_callback, void*));
+
 // Returns the error or warning that libllama logged after `mark = log_mark()` and that says most, its first line only,
 // without the name of the function that wrote it; "" if there was none.
 std::uint64_t log_mark();

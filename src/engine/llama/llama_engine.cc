@@ -16,11 +16,13 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 #include "base/result.h"
 #include "engine/gguf/model_identity.h"
 #include "engine/llama/fingerprint.h"
 #include "engine/llama/library.h"
 #include "engine/llama/llama_sampler.h"
+#include "engine/llama/media_batch.h"
 #include "engine/llama/memory_class.h"
 #include "engine/llama/model_file.h"
 #include "engine/llama/model_options.h"
@@ -70,7 +72,7 @@ void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
   for (std::size_t entry = 0; entry < size; ++entry) {
     const auto i = static_cast<std::size_t>(batch_places_[entry]);
     batch_tokens_[i] = batch[entry].token;
-    batch_positions_[i] = static_cast<llama_pos>(batch[entry].at.value());
+    batch_positions_[i] = memory_->media(batch[entry].seq).to_library(batch[entry].at);
     batch_sequences_[i] = batch[entry].seq.value();
     batch_sequence_pointers_[i] = &batch_sequences_[i];
     batch_logits_[i] = batch[entry].want_logits ? 1 : 0;
@@ -123,10 +125,59 @@ DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
     note_decoded(batch);
     return DecodeStatus::kOk;
   }
+  const DecodeStatus status = status_of(code, mark);
+  if (status != DecodeStatus::kNoCells) drop_undecoded(batch);
+  return status;
+}
+
+DecodeStatus LlamaEngine::status_of(std::int32_t code, std::uint64_t log_mark) const {
+  if (code == 0) return DecodeStatus::kOk;
   if (code == 1) return DecodeStatus::kNoCells;
-  if (code != 2) spdlog::error("decode failed ({}): {}", code, log_reason_since(mark));
-  drop_undecoded(batch);
-  return code == 2 ? DecodeStatus::kAborted : DecodeStatus::kFailed;
+  if (code == 2) return DecodeStatus::kAborted;
+  spdlog::error("decode failed ({}): {}", code, log_reason_since(log_mark));
+  return DecodeStatus::kFailed;
+}
+
+DecodeStatus LlamaEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
+  const auto runs = media_runs(chunk.ids);
+  KVKEEP_ASSERT(runs && runs->size() == 1 && runs->front().range.size() == chunk.ids.size(), "the ids of one chunk");
+  const ChunkShape& shape = runs->front().shape;
+  KVKEEP_ASSERT(chunk.embeddings.size() == std::size_t{shape.embeddings} * description_.embedding_input_size,
+                "as many embeddings as the ids say");
+  KVKEEP_ASSERT(chunk.places.size() == (shape.plane ? shape.embeddings : 0), "as many places as embeddings");
+  KVKEEP_ASSERT(!chunk.at_once || shape.embeddings <= description_.tokens_at_once, "the chunk fits one micro-batch");
+  if (cancelled_) return DecodeStatus::kAborted;
+  if (chunk.ids.size() > memory_->cells_available(seq)) return DecodeStatus::kNoCells;
+  if (!memory_->is_complete(seq)) {
+    spdlog::error("decode refused: the state at a sequence's end was not restored");
+    return DecodeStatus::kFailed;
+  }
+  const std::uint64_t mark = log_mark();
+  const DecodeStatus status = status_of(decode_embeddings(seq, chunk, shape), mark);
+  if (status != DecodeStatus::kOk) {
+    memory_->drop_undecoded(seq);
+    return status;
+  }
+  const Position begin = memory_->length(seq);
+  memory_->note_media(seq, {{begin, begin + chunk.ids.size()}, shape});
+  tokens_decoded_ += shape.embeddings;
+  return status;
+}
+
+std::int32_t LlamaEngine::decode_embeddings(SeqId seq, const MediaChunk& chunk, const ChunkShape& shape) {
+  const llama_pos first = memory_->media(seq).to_library(memory_->length(seq));
+  MediaBatch batch(*model_, seq.value(), first, chunk);
+  // The embeddings of a chunk that is computed at once are fewer than a batch takes.
+  if (chunk.at_once) llama_set_causal_attn(context_.get(), false);
+  std::int32_t code = 0;
+  for (std::size_t done = 0; code == 0 && done < shape.embeddings;) {
+    const std::size_t count = std::min<std::size_t>(description_.batch_tokens, shape.embeddings - done);
+    if (pools_ != nullptr) pools_->begin(count);
+    code = cancelled_ ? 2 : llama_decode(context_.get(), batch.part(done, count));
+    done += count;
+  }
+  if (chunk.at_once) llama_set_causal_attn(context_.get(), true);
+  return code;
 }
 
 void LlamaEngine::note_decoded(std::span<const BatchToken> batch) {

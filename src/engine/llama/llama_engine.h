@@ -39,6 +39,7 @@ class LlamaEngine final : public Engine {
   bool has_finite_logits(std::size_t index) const override;
   void wipe() override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
+  DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override;
@@ -62,6 +63,8 @@ class LlamaEngine final : public Engine {
   bool cells_suffice(std::span<const BatchToken> batch) const;
   void order_batch(std::span<const BatchToken> batch);
   void fill_batch(std::span<const BatchToken> batch);
+  std::int32_t decode_embeddings(SeqId seq, const MediaChunk& chunk, const ChunkShape& shape);
+  DecodeStatus status_of(std::int32_t code, std::uint64_t log_mark) const;
   void note_decoded(std::span<const BatchToken> batch);
   void drop_undecoded(std::span<const BatchToken> batch);
 

@@ -175,11 +175,12 @@ TEST_P(GeneratedClassTest, IsFoundInAChild) {
 
 INSTANTIATE_TEST_SUITE_P(
     Architectures, GeneratedClassTest,
-    ::testing::Values(Generated{"llama", 0, MemoryClass::kSliceable}, Generated{"gemma3", 0, MemoryClass::kWindowed},
-                      Generated{"gemma3", 24, MemoryClass::kWindowed}, Generated{"qwen35", 0, MemoryClass::kHybrid},
-                      Generated{"falcon-h1", 0, MemoryClass::kHybrid}, Generated{"jamba", 0, MemoryClass::kHybrid},
-                      Generated{"lfm2", 0, MemoryClass::kHybrid}, Generated{"lfm2", 64, MemoryClass::kHybrid},
-                      Generated{"mamba", 0, MemoryClass::kRecurrent}, Generated{"mamba2", 0, MemoryClass::kRecurrent},
+    ::testing::Values(Generated{"llama", 0, MemoryClass::kSliceable}, Generated{"qwen3vl", 0, MemoryClass::kSliceable},
+                      Generated{"gemma3", 0, MemoryClass::kWindowed}, Generated{"gemma3", 24, MemoryClass::kWindowed},
+                      Generated{"qwen35", 0, MemoryClass::kHybrid}, Generated{"falcon-h1", 0, MemoryClass::kHybrid},
+                      Generated{"jamba", 0, MemoryClass::kHybrid}, Generated{"lfm2", 0, MemoryClass::kHybrid},
+                      Generated{"lfm2", 64, MemoryClass::kHybrid}, Generated{"mamba", 0, MemoryClass::kRecurrent},
+                      Generated{"mamba2", 0, MemoryClass::kRecurrent},
                       Generated{"deepseek4", 0, MemoryClass::kOpaque}));
 
 // Without a clone nothing was tried; the loader then tries whole states in the model's own context.

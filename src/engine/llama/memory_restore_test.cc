@@ -191,11 +191,17 @@ TEST_P(MemoryRestoreTest, ManySequencesGoOnTogether) {
 }
 
 constexpr ClassModel kModels[] = {
-    {"llama", 0, MemoryClass::kSliceable},       {"gemma3", kTestWindow, MemoryClass::kWindowed},
-    {"qwen35", 0, MemoryClass::kHybrid},         {"falcon-h1", 0, MemoryClass::kHybrid},
-    {"jamba", 0, MemoryClass::kHybrid},          {"lfm2", 0, MemoryClass::kHybrid},
-    {"lfm2", kTestWindow, MemoryClass::kHybrid}, {"mamba", 0, MemoryClass::kRecurrent},
-    {"mamba2", 0, MemoryClass::kRecurrent},      {"deepseek4", kTestWindow, MemoryClass::kOpaque},
+    {"llama", 0, MemoryClass::kSliceable},
+    {"qwen3vl", 0, MemoryClass::kSliceable},
+    {"gemma3", kTestWindow, MemoryClass::kWindowed},
+    {"qwen35", 0, MemoryClass::kHybrid},
+    {"falcon-h1", 0, MemoryClass::kHybrid},
+    {"jamba", 0, MemoryClass::kHybrid},
+    {"lfm2", 0, MemoryClass::kHybrid},
+    {"lfm2", kTestWindow, MemoryClass::kHybrid},
+    {"mamba", 0, MemoryClass::kRecurrent},
+    {"mamba2", 0, MemoryClass::kRecurrent},
+    {"deepseek4", kTestWindow, MemoryClass::kOpaque},
 };
 INSTANTIATE_TEST_SUITE_P(Models, MemoryRestoreTest, ::testing::ValuesIn(kModels), class_model_name);
 

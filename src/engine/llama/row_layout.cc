@@ -159,17 +159,64 @@ struct CellRun {
   std::uint32_t count;
 };
 
-void append_runs(const RowLayout& layout, const cache::RowPiece& piece, std::vector<CellRun>& runs) {
-  const std::uint32_t cells = cell_count(piece.bytes);
+// Says of each cell whether it is wanted.
+using IsWanted = std::vector<bool>;
+
+IsWanted wanted_positions(const RowLayout& layout, const cache::RowPiece& piece) {
+  IsWanted wanted(cell_count(piece.bytes));
   const std::byte* cell = piece.bytes.data() + kHeadBytes;
-  bool open = false;
-  for (std::uint32_t i = 0; i < cells; ++i, cell += cell_bytes(layout)) {
+  for (std::size_t i = 0; i < wanted.size(); ++i, cell += cell_bytes(layout)) {
     std::uint32_t position;
     std::memcpy(&position, cell, sizeof position);
-    const bool wanted = position >= piece.wanted.begin.value() && position < piece.wanted.end.value();
-    if (wanted && open) ++runs.back().count;
-    if (wanted && !open) runs.push_back({piece.bytes.data(), cells, i, 1});
-    open = wanted;
+    wanted[i] = position >= piece.wanted.begin.value() && position < piece.wanted.end.value();
+  }
+  return wanted;
+}
+
+// Where a cell lies, and which one it is.
+struct CellPlace {
+  std::int32_t position = 0;
+  std::int32_t row = 0;
+  std::int32_t column = 0;
+  std::uint32_t index = 0;
+  auto operator<=>(const CellPlace&) const = default;
+};
+
+// Returns the places of all cells in the order of ids.
+std::vector<CellPlace> places_in_order(const RowLayout& layout, ByteSpan rows) {
+  std::vector<CellPlace> places(cell_count(rows));
+  Reader reader(rows, kHeadBytes);
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    places[i].position = reader.read<std::int32_t>();
+    reader.skip(sizeof(std::uint32_t));
+    if (layout.cell_extra_bytes == kMropeBytes) {
+      places[i].column = reader.read<std::int32_t>();
+      places[i].row = reader.read<std::int32_t>();
+      reader.skip(sizeof(std::int32_t));
+    }
+    reader.skip(sizeof(std::int32_t));
+    places[i].index = i;
+  }
+  std::ranges::sort(places);
+  return places;
+}
+
+IsWanted wanted_cells(const RowLayout& layout, const cache::RowPiece& piece, const MediaMap& media) {
+  if (media.empty()) return wanted_positions(layout, piece);
+  const std::vector<CellPlace> places = places_in_order(layout, piece.bytes);
+  const std::size_t first = media.cells({piece.stored.begin, piece.wanted.begin});
+  IsWanted wanted(places.size());
+  for (std::size_t i = 0; i < media.cells(piece.wanted); ++i) wanted[places[first + i].index] = true;
+  return wanted;
+}
+
+void append_runs(ByteSpan piece, const IsWanted& wanted, std::vector<CellRun>& runs) {
+  const auto cells = static_cast<std::uint32_t>(wanted.size());
+  bool open = false;
+  for (std::uint32_t i = 0; i < cells; ++i) {
+    if (wanted[i] && open) ++runs.back().count;
+    if (wanted[i] && !open) runs.push_back({piece.data(), cells, i, 1});
+    open = wanted[i];
   }
 }
 
@@ -249,28 +296,64 @@ Result<RowLayout> learn_layout(ByteSpan rows) {
   return unsupported("the model's memory is not one plain KV cache");
 }
 
-Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range) {
-  if (rows.size() < kHeadBytes || rows.size() != layout.bytes_of(range.size())) {
+namespace {
+
+Status check_heads(const RowLayout& layout, ByteSpan rows, std::size_t wanted_cells) {
+  if (rows.size() < kHeadBytes || rows.size() != layout.bytes_of(wanted_cells)) {
     return damaged("rows have " + std::to_string(rows.size()) + " bytes, not " +
-                   std::to_string(layout.bytes_of(range.size())));
+                   std::to_string(layout.bytes_of(wanted_cells)));
   }
   Reader reader(rows);
   if (reader.read<std::uint32_t>() != kStateMagic) return damaged("rows do not start with libllama's magic number");
   reader.skip(sizeof(std::int32_t));
   if (reader.read<std::uint32_t>() != kStreams) return damaged("rows are not of a unified memory");
   const auto cells = reader.read<std::uint32_t>();
-  if (cells != range.size()) return damaged("rows hold another number of cells than their range");
-  if (!heads_match(layout, rows, cells)) return damaged("rows are of another layout");
-  std::vector<bool> seen(cells);
-  for (std::uint32_t i = 0; i < cells; ++i) {
-    const auto position = reader.read<std::uint32_t>();
-    const auto owners = reader.read<std::uint32_t>();
-    reader.skip(layout.cell_extra_bytes + sizeof(std::int32_t));
+  if (cells != wanted_cells) return damaged("rows hold another number of cells than their range");
+  return heads_match(layout, rows, cells) ? Status() : damaged("rows are of another layout");
+}
+
+bool have_one_owner(const RowLayout& layout, ByteSpan rows) {
+  Reader reader(rows, kHeadBytes);
+  return read_cells(reader, cell_count(rows), layout.cell_extra_bytes);
+}
+
+Error other_positions() { return damaged("rows hold other positions than their range"); }
+
+Status check_places(const RowLayout& layout, ByteSpan rows, std::span<const CellSpan> spans) {
+  const std::vector<CellPlace> places = places_in_order(layout, rows);
+  auto place = places.begin();
+  for (const CellSpan& span : spans) {
+    for (std::uint32_t i = 0; i < span.cells; ++i, ++place) {
+      const std::int64_t moved = std::int64_t{place->position} - span.first;
+      if (span.plane ? moved < 0 || moved >= span.positions : moved != i) return other_positions();
+    }
+  }
+  return {};
+}
+
+Status check_positions(const RowLayout& layout, ByteSpan rows, TokenRange range) {
+  std::vector<bool> seen(range.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto position = Reader(rows, kHeadBytes + i * cell_bytes(layout)).read<std::uint32_t>();
     const std::uint32_t place = position - range.begin.value();  // wraps for positions before the range: too large
-    if (owners != 1 || place >= cells || seen[place]) return damaged("rows hold other positions than their range");
+    if (place >= seen.size() || seen[place]) return other_positions();
     seen[place] = true;
   }
   return {};
+}
+
+}  // namespace
+
+Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range, const MediaMap& media) {
+  TRY(check_heads(layout, rows, media.cells(range)));
+  if (!have_one_owner(layout, rows)) return other_positions();
+  return media.empty() ? check_positions(layout, rows, range) : check_places(layout, rows, media.spans(range));
+}
+
+Result<MediaMap> media_of(const cache::RowPiece& piece) {
+  const std::size_t ids = std::min<std::size_t>(piece.prompt.size(), piece.stored.end.value());
+  TRY_ASSIGN(const std::vector<MediaRun> runs, media_runs(piece.prompt.first(ids)));
+  return MediaMap(runs);
 }
 
 Status verify_pieces(const RowLayout& layout, Position begin, std::span<const cache::RowPiece> pieces) {
@@ -279,16 +362,21 @@ Status verify_pieces(const RowLayout& layout, Position begin, std::span<const ca
     KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
     KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
                   "what is wanted is stored");
-    TRY(verify_rows(layout, piece.bytes, piece.stored));
+    TRY_ASSIGN(const MediaMap media, media_of(piece));
+    const bool has_cells = media.cells(piece.stored) > 0;
+    if (!has_cells && !piece.bytes.empty()) return damaged("rows of ids that have none");
+    if (has_cells) TRY(verify_rows(layout, piece.bytes, piece.stored, media));
     end = piece.wanted.end;
   }
   return {};
 }
 
 std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,
-                      MutableByteSpan out) {
+                      MutableByteSpan out, const MediaMap& media) {
   std::vector<CellRun> runs;
-  for (const cache::RowPiece& piece : pieces) append_runs(layout, piece, runs);
+  for (const cache::RowPiece& piece : pieces) {
+    if (!piece.bytes.empty()) append_runs(piece.bytes, wanted_cells(layout, piece, media), runs);
+  }
   KVKEEP_ASSERT(!runs.empty(), "at least one row is wanted");
   std::uint32_t cells = 0;
   for (const CellRun& run : runs) cells += run.count;

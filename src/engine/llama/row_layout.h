@@ -4,7 +4,8 @@
 // plain KV cache in unified layout: how to read and verify them, and how to join several runs.
 //
 //   envelope   u32 magic, i32 sequence (ignored when read back)
-//   cells      u32 streams (= 1), u32 count, then per cell: i32 position, u32 1, [12 bytes for M-RoPE], i32 sequence
+//   cells      u32 streams (= 1), u32 count, then per cell: i32 position, u32 1, [12 bytes for M-RoPE: i32 column, i32
+//              row, i32 of a token], i32 sequence
 //   shape      u32 v_trans, u32 layers, u32 rotation of K, u32 rotation of V
 //   K          per layer: i32 type, u64 row bytes, one row per cell
 //   V          the same (flash attention on), or transposed (off): i32 type, u32 element bytes, u32 channels, and per
@@ -21,6 +22,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "cache/model_memory.h"
+#include "engine/media_map.h"
 
 namespace kvkeep::engine::llama {
 
@@ -58,17 +60,22 @@ struct RowLayout {
 // (a window, recurrent state, several caches or streams).
 Result<RowLayout> learn_layout(ByteSpan rows);
 
-// Returns kDamaged unless `rows` are whole, of this layout, and have each position of `range` exactly once.
-Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range);
+// Returns kDamaged unless `rows` are whole, of this layout, and have the cells of `range`: each position exactly once;
+// of chunks in a plane as many cells as they have there, within their positions. `media` has the chunks of the prompt.
+Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range, const MediaMap& media = {});
 
-// Returns kDamaged unless every piece is whole and of this layout. Preconditions: what is wanted is stored, and the
-// pieces follow one another from `begin` on.
+// Reads the chunks up to the end of what is stored in a piece. kDamaged if its ids are none.
+Result<MediaMap> media_of(const cache::RowPiece& piece);
+
+// Returns kDamaged unless every piece is whole and of this layout, and has the cells of its own prompt's ids.
+// Preconditions: what is wanted is stored, and the pieces follow one another from `begin` on.
 Status verify_pieces(const RowLayout& layout, Position begin, std::span<const cache::RowPiece> pieces);
 
 // Joins the wanted rows of `pieces` into one run, as llama_state_seq_get_data would return them if they lay in this
-// order. Sequence ids become `sequence`. Returns the bytes used. Preconditions: every piece is verified, out.size() >=
-// layout.bytes_of(sum of wanted).
+// order. Sequence ids become `sequence`. Cells of a chunk in a plane are told apart by row and column, so that a piece
+// may begin or end inside it. Returns the bytes used. Preconditions: every piece is verified, at least one cell is
+// wanted, out.size() >= layout.bytes_of(cells that are wanted).
 std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,
-                      MutableByteSpan out);
+                      MutableByteSpan out, const MediaMap& media = {});
 
 }  // namespace kvkeep::engine::llama

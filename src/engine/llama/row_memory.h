@@ -65,9 +65,9 @@ class RowMemory : public SequenceMemory {
   // For models whose whole state has more parts after the rows: `empty_rest` is their bytes when they are empty.
   RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, ByteSpan empty_rest,
             RestoreCalls calls = {});
-  // Reads the rows of the scratch, which holds `range`, and the parts after them. Returns the rows' bytes.
-  virtual Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out);
-  // For derived classes that copy other state through the scratch.
+  // Reads the rows of the scratch, which holds that many cells, and the parts after them. Returns the rows' bytes.
+  virtual Result<std::size_t> read_scratch(std::size_t cells, MutableByteSpan out);
+  // For derived classes that copy other state through the scratch. Precondition: `range` cuts no chunk in a plane.
   void copy_to_scratch(SeqId seq, TokenRange range);
   void empty_scratch();
 
@@ -84,20 +84,23 @@ class RowMemory : public SequenceMemory {
     ByteSpan state;
   };
 
+  Result<std::size_t> save_part(SeqId seq, TokenRange range, MutableByteSpan out);
+  Status restore_checked(SeqId seq, Pieces pieces);
   Status check_pieces(SeqId seq, Pieces pieces) const;
-  std::uint64_t state_bytes(std::size_t tokens) const { return rows_bytes(tokens); }
-  bool worth_setting_directly(const cache::RowPiece& piece) const;
-  std::vector<Step> plan_steps(Pieces pieces) const;
-  void join_step(Step& step, std::size_t number);
-  Status restore_steps(SeqId seq, std::span<Step> steps);
-  Status set_steps(SeqId seq, std::span<Step> steps);
-  Status set_rows(SeqId seq, const Step& step);
+  std::uint64_t state_bytes(std::size_t cells) const { return rows_bytes(cells); }
+  bool worth_setting_directly(const cache::RowPiece& piece, const MediaMap& media) const;
+  std::vector<Step> plan_steps(Pieces pieces, const MediaMap& media) const;
+  void join_step(Step& step, std::size_t number, const MediaMap& media);
+  Status restore_steps(SeqId seq, std::span<Step> steps, const MediaMap& media);
+  Status set_steps(SeqId seq, std::span<Step> steps, const MediaMap& media);
+  Status set_rows(SeqId seq, const Step& step, const MediaMap& media);
 
   llama_context& context_;
   llama_memory_t memory_;
   CellLedger ledger_;
   RowLayout layout_;
   std::vector<std::byte> empty_rest_;
+  std::vector<std::byte> chunks_;  // reused: rows of whole chunks of which a part is saved
   RestoreCalls calls_;
   llama_seq_id scratch_;
   std::array<std::vector<std::byte>, 2> joined_;  // reused: a first copy into fresh pages is ten times slower

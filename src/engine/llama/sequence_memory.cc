@@ -1,5 +1,7 @@
 #include "engine/llama/sequence_memory.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "engine/cell_ledger.h"
 #include "engine/llama/hybrid_memory.h"
@@ -41,7 +43,9 @@ class UncachedMemory final : public SequenceMemory {
 };
 
 UncachedMemory::UncachedMemory(llama_context& context, std::uint32_t conversations)
-    : memory_(llama_get_memory(&context)), ledger_(llama_n_ctx(&context), conversations) {}
+    : SequenceMemory(conversations),
+      memory_(llama_get_memory(&context)),
+      ledger_(llama_n_ctx(&context), conversations) {}
 
 void UncachedMemory::note_appended(SeqId seq, std::size_t tokens) {
   const bool fits = ledger_.append(seq, tokens);
@@ -70,9 +74,22 @@ bool UncachedMemory::truncate(SeqId seq, Position end) {
 void UncachedMemory::clear(SeqId seq) {
   llama_memory_seq_rm(memory_, seq.value(), -1, -1);
   ledger_.clear(seq);
+  set_media(seq, {});
 }
 
 }  // namespace
+
+const MediaMap& SequenceMemory::media(SeqId seq) const {
+  const auto index = static_cast<std::size_t>(seq.value());
+  KVKEEP_ASSERT(index < media_.size(), "sequence exists");
+  return media_[index];
+}
+
+void SequenceMemory::note_media(SeqId seq, const MediaRun& run) {
+  KVKEEP_ASSERT(run.range.begin == length(seq), "a chunk goes on where the sequence ends");
+  note_appended(seq, run.range.size());
+  media_[static_cast<std::size_t>(seq.value())].append(run);
+}
 
 std::unique_ptr<SequenceMemory> make_memory(llama_context& context, std::uint32_t conversations,
                                             const StateParts& parts, const ClassFinding& finding, bool own_cells) {

@@ -4,10 +4,13 @@
 // way to save state. The engine reports decoded tokens to it; it never decodes itself. Engine thread only.
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "cache/model_memory.h"
 #include "engine/llama/library.h"
 #include "engine/llama/state_parts.h"
+#include "engine/media_map.h"
 
 namespace kvkeep::engine::llama {
 
@@ -15,6 +18,10 @@ class SequenceMemory : public cache::ModelMemory {
  public:
   // A decode has put `tokens` rows at the end of `seq`.
   virtual void note_appended(SeqId seq, std::size_t tokens) = 0;
+  // A decode has put the embeddings of a chunk there. Precondition: run.range.begin == length(seq).
+  void note_media(SeqId seq, const MediaRun& run);
+  // Where the ids of a sequence lie in libllama's memory.
+  const MediaMap& media(SeqId seq) const;
   // A decode failed: drops the state that it left after length(). The sequence may be empty then.
   virtual void drop_undecoded(SeqId seq) = 0;
   // Returns true if the sequence may be decoded further.
@@ -31,6 +38,15 @@ class SequenceMemory : public cache::ModelMemory {
   Status restore_point(SeqId, std::span<const cache::RowPiece>) override { return unsupported("no points"); }
   bool can_shift() const override { return false; }
   Status shift(SeqId, TokenRange) override { return unsupported("rows cannot move to other positions"); }
+
+ protected:
+  explicit SequenceMemory(std::uint32_t conversations) : media_(conversations) {}
+
+  void set_media(SeqId seq, MediaMap map) { media_[static_cast<std::size_t>(seq.value())] = std::move(map); }
+  llama_pos to_pos(SeqId seq, Position at) const { return media(seq).to_library(at); }
+
+ private:
+  std::vector<MediaMap> media_;  // per conversation
 };
 
 // Sequences 0 .. conversations - 1 hold conversations; if rows pass through a scratch sequence, it is the next one

@@ -65,7 +65,8 @@ class StreamMemory final : public SequenceMemory {
   Result<MutableByteSpan> read(SeqId seq, StatePart part);
   Result<cache::RowPiece> read_rows(SeqId seq);
   Result<cache::RowPiece> read_window(SeqId seq);
-  Status set_joined(SeqId seq, const RowLayout& layout, StatePart part, std::span<const cache::RowPiece> pieces);
+  Status set_joined(SeqId seq, const RowLayout& layout, StatePart part, std::span<const cache::RowPiece> pieces,
+                    const MediaMap& media);
   Status append(SeqId seq, std::span<const cache::RowPiece> pieces);
   Status set_window(SeqId seq, std::span<const cache::RowPiece> pieces);
   Status set_point(SeqId seq, ByteSpan point);

@@ -275,6 +275,8 @@ Description describe(const Weights& weights, llama_context& context) {
   out.context_tokens = llama_n_ctx(&context);
   out.context_train_tokens = static_cast<std::uint32_t>(llama_model_n_ctx_train(&model));
   out.batch_tokens = llama_n_batch(&context);
+  out.tokens_at_once = llama_n_ubatch(&context);
+  out.embedding_input_size = static_cast<std::uint32_t>(llama_model_n_embd_inp(&model));
   out.embedding_size = static_cast<std::uint32_t>(llama_model_n_embd(&model));
   out.vocabulary_size = static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(&model)));
   out.vocabulary_type = static_cast<int>(llama_vocab_type(llama_model_get_vocab(&model)));

@@ -19,7 +19,8 @@ std::uint32_t count_cells(std::uint32_t context_tokens, std::uint32_t sequences,
 
 WholeMemory::WholeMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts,
                          const ClassFinding& finding)
-    : context_(context),
+    : SequenceMemory(conversations),
+      context_(context),
       memory_(llama_get_memory(&context)),
       finding_(finding),
       least_point_bytes_(parts.point_bytes),
@@ -50,6 +51,7 @@ void WholeMemory::note_appended(SeqId seq, std::size_t tokens) { at(seq).length 
 // State of an earlier or later position must be removed: it could be decoded.
 void WholeMemory::put_number(SeqId seq, Position length) {
   at(seq) = {.length = length, .complete = length == Position{0}};
+  set_media(seq, media(seq).prefix(length));
   llama_memory_seq_rm(memory_, seq.value(), -1, -1);
 }
 
@@ -70,7 +72,9 @@ Status WholeMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pie
     clear(seq);
     return no_space("too few cells are free");
   }
+  TRY_ASSIGN(const MediaMap media, media_of(pieces.back()));
   put_number(seq, end);
+  set_media(seq, media.prefix(end));
   return {};
 }
 
@@ -87,7 +91,7 @@ Status WholeMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pi
   KVKEEP_ASSERT(pieces.size() == 1 && pieces.front().wanted.end == length(seq), "one point, where the sequence ends");
   Status set = set_state(context_, seq.value(), StatePart::kWhole, pieces.front().bytes);
   // The state is of another position: libllama takes what it can read.
-  if (set && llama_memory_seq_pos_max(memory_, seq.value()) != to_pos(length(seq)) - 1) {
+  if (set && !media(seq).may_end(length(seq), llama_memory_seq_pos_max(memory_, seq.value()))) {
     set = damaged("a state of another position");
   }
   if (!set) {
@@ -100,8 +104,10 @@ Status WholeMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pi
 
 Status WholeMemory::fork(SeqId from, SeqId to, Position end) {
   KVKEEP_ASSERT(length(to) == Position{0} && end <= length(from), "a fork goes to an empty sequence");
+  KVKEEP_ASSERT(!media(from).cuts(end), "a fork cuts no picture or sound");
   if (end < length(from) || !is_complete(from)) {
     put_number(to, end);
+    set_media(to, media(from).prefix(end));
     return {};
   }
   if (end == Position{0}) return {};
@@ -110,6 +116,7 @@ Status WholeMemory::fork(SeqId from, SeqId to, Position end) {
     return copied;
   }
   at(to) = {.length = end, .complete = true};
+  set_media(to, media(from));
   return {};
 }
 

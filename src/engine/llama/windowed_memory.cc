@@ -17,22 +17,23 @@ WindowedMemory::WindowedMemory(llama_context& context, std::uint32_t conversatio
       window_tokens_(parts.window_tokens) {}
 
 bool WindowedMemory::is_complete(SeqId seq) const {
-  return window_complete_from(memory(), seq, length(seq), window_tokens_).has_value();
+  return window_complete_from(memory(), seq, length(seq), window_tokens_, media(seq)).has_value();
 }
 
 Position WindowedMemory::complete_from(SeqId seq) const {
-  return window_complete_from(memory(), seq, length(seq), window_tokens_).value_or(length(seq));
+  return window_complete_from(memory(), seq, length(seq), window_tokens_, media(seq)).value_or(length(seq));
 }
 
-Result<std::size_t> WindowedMemory::read_scratch(TokenRange range, MutableByteSpan out) {
+Result<std::size_t> WindowedMemory::read_scratch(std::size_t cells, MutableByteSpan out) {
   drop_window(context(), scratch());
-  return RowMemory::read_scratch(range, out);
+  return RowMemory::read_scratch(cells, out);
 }
 
 Result<std::size_t> WindowedMemory::save_window(SeqId seq, TokenRange range, MutableByteSpan out) {
   KVKEEP_ASSERT(!range.empty() && range.size() <= window_tokens_ && range.end <= length(seq), "a run of the window");
   const std::uint64_t bytes = window_bytes(range.size());
   KVKEEP_ASSERT(out.size() >= bytes, "the buffer takes the window");
+  if (!media(seq).counts_alike(range)) return not_found("as many ids reach back less than the window");
   copy_to_scratch(seq, range);
   // Without rows that have slid off, there are fewer bytes.
   Result<std::size_t> written = not_found("the window has moved past these rows");
@@ -60,7 +61,7 @@ Status WindowedMemory::check_window(SeqId seq, std::span<const cache::RowPiece> 
 Status WindowedMemory::set_window(SeqId seq, std::span<const cache::RowPiece> pieces) {
   const std::uint64_t bytes = window_bytes(pieces.back().wanted.end - pieces.front().wanted.begin);
   if (buffer_.size() < bytes) buffer_.resize(bytes);
-  const std::size_t joined = join_rows(window_layout_, pieces, seq.value(), buffer_);
+  const std::size_t joined = join_rows(window_layout_, pieces, seq.value(), buffer_, media(seq));
   KVKEEP_ASSERT(joined == bytes, "joined rows have the size of their layout");
   return set_state(context(), seq.value(), StatePart::kPartial, ByteSpan(buffer_).first(bytes));
 }
@@ -74,13 +75,14 @@ Status WindowedMemory::fork(SeqId from, SeqId to, Position end) {
 }
 
 std::optional<Position> window_complete_from(llama_memory_t memory, SeqId seq, Position length,
-                                             std::uint32_t window_tokens) {
+                                             std::uint32_t window_tokens, const MediaMap& media) {
   if (length == Position{0}) return length;
   const llama_pos first = llama_memory_seq_pos_min(memory, seq.value());
-  const llama_pos end = to_pos(length);
+  const llama_pos end = media.to_library(length);
   const bool complete = llama_memory_seq_pos_max(memory, seq.value()) == end - 1 && first >= 0 &&
                         first <= std::max(end - static_cast<llama_pos>(window_tokens), 0);
   if (!complete) return std::nullopt;
+  if (!media.empty()) return length;  // as many ids may reach back less than the window
   if (first == 0) return Position{};
   return std::min(Position{static_cast<std::uint32_t>(first)} + window_tokens, length);
 }

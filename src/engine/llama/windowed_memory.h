@@ -32,7 +32,7 @@ class WindowedMemory final : public RowMemory {
   Status fork(SeqId from, SeqId to, Position end) override;
 
  private:
-  Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out) override;
+  Result<std::size_t> read_scratch(std::size_t cells, MutableByteSpan out) override;
   Status check_window(SeqId seq, std::span<const cache::RowPiece> pieces) const;
   Status set_window(SeqId seq, std::span<const cache::RowPiece> pieces);
 
@@ -44,9 +44,10 @@ class WindowedMemory final : public RowMemory {
 // ---- how windowed layers must be handled in libllama's calls, also in hybrid models ----
 
 // Returns the first position to which a sequence of so many tokens can be cut so that its window is there; nullopt if
-// the window at its end is not. For such memories libllama returns the positions of the windowed layers.
+// the window at its end is not. For such memories libllama returns the positions of the windowed layers. `media` has
+// the sequence's chunks.
 std::optional<Position> window_complete_from(llama_memory_t memory, SeqId seq, Position length,
-                                             std::uint32_t window_tokens);
+                                             std::uint32_t window_tokens, const MediaMap& media);
 
 // Gives a fork window cells of its own, by reading its window and setting it again. libllama does not reuse shared
 // cells: otherwise the window fills with them, and llama_decode finds no cells although the ledger has plenty. `buffer`

@@ -120,6 +120,9 @@ class BentEngine final : public engine::Engine {
   engine::DecodeStatus decode(std::span<const engine::BatchToken> batch) override { return fake.decode(batch); }
   bool has_finite_logits(std::size_t index) const override { return fake.has_finite_logits(index); }
   void wipe() override { fake.wipe(); }
+  engine::DecodeStatus decode_media(SeqId seq, const engine::MediaChunk& chunk) override {
+    return fake.decode_media(seq, chunk);
+  }
   TokenId sample(engine::Sampler& sampler, std::size_t index) override { return fake.sample(sampler, index); }
   std::span<const float> logits(std::size_t index) const override { return fake.logits(index); }
   Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& params) override {

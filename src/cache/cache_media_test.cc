@@ -1,0 +1,71 @@
+// Pictures and sounds are runs of ids like others to everything that keeps and finds prefixes: they come back from each
+// tier, and another picture shares nothing with them.
+
+#include "base/media_ids.h"
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+Tokens picture(std::uint8_t file, const ChunkShape& shape, std::uint32_t index = 0) {
+  MediaHash hash;
+  hash.bytes[31] = file;
+  return media_ids(hash, index, shape);
+}
+
+const std::vector<ChunkShape> kShapes{{1, 1, false}, {4, 2, true}, {5, 5, false}, {40, 40, false}, {3'000, 60, true}};
+
+Tokens prompt_with(const Tokens& media) { return conversation(10, 29) + media + conversation(90, 50); }
+
+class MediaCacheTest : public ::testing::TestWithParam<ModelClass> {};
+
+TEST_P(MediaCacheTest, ComesBackFromEachTier) {
+  for (const ChunkShape& shape : kShapes) {
+    World world(mebibytes(8));
+    world.model = GetParam();
+    ASSERT_TRUE(world.open());
+    const Tokens prompt = prompt_with(picture(1, shape) + picture(1, shape, 1));
+    ASSERT_TRUE(world.keep(prompt, 1'000)) << "segments end inside chunks";
+    EXPECT_EQ(world.check(prompt), prompt.size());
+    world.writer.run_all();
+    world.cache->flush();
+    world.die();
+    world.files.power_cut();
+    ASSERT_TRUE(world.open());
+    EXPECT_EQ(world.check(prompt), prompt.size()) << shape.embeddings << " embeddings";
+    if (!world.model.shape.needs_points()) continue;
+    const std::vector<std::size_t> restorable = world.restorable(prompt);
+    ASSERT_FALSE(restorable.empty());
+    EXPECT_EQ(restorable.back(), prompt.size()) << shape.embeddings << " embeddings";
+  }
+}
+
+TEST_P(MediaCacheTest, AnotherPictureOfTheSameSizeSharesOnlyWhatIsBeforeIt) {
+  for (const ChunkShape& shape : kShapes) {
+    World world(mebibytes(8));
+    world.model = GetParam();
+    ASSERT_TRUE(world.open());
+    world.keep(prompt_with(picture(1, shape)), 1'000);
+    EXPECT_EQ(world.check(prompt_with(picture(2, shape))), 29U) << shape.embeddings << " embeddings";
+    EXPECT_EQ(world.check(prompt_with(picture(1, shape, 1))), 29U) << "another chunk of the same file";
+  }
+}
+
+// What a prompt shares with a known one may end where the known one was cut, but a sequence may not.
+TEST_P(MediaCacheTest, AMatchThatEndsInsideAChunkCountsUpToItsBeginning) {
+  World world(mebibytes(8));
+  world.model = GetParam();
+  ASSERT_TRUE(world.open());
+  const Tokens prompt = prompt_with(picture(1, {40, 40, false}));
+  ASSERT_EQ(world.grow(head(prompt, 50), 50), 50U);
+  const auto runs = media_runs(prompt);
+  ASSERT_TRUE(runs.ok());
+  EXPECT_EQ(world.check(prompt), 50U);
+  EXPECT_EQ(media_floor(*runs, Position{} + world.check(prompt)), Position{29});
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, MediaCacheTest, ::testing::ValuesIn(kClasses),
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
+
+}  // namespace
+}  // namespace kvkeep::cache

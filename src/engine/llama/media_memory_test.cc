@@ -1,0 +1,315 @@
+// Chunks of pictures and sounds in a real model's memory: whatever is saved and restored, the model goes on with the
+// same text, and the restored state has the same bytes. The embeddings are made up here; engine/media has real ones.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/media_ids.h"
+#include "engine/llama/state_parts.h"
+#include "testing/models/test_model.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+constexpr std::size_t kReply = 12;
+
+// A chunk with embeddings as long as those of tokens.
+struct MadeChunk {
+  ChunkShape shape;
+  std::vector<TokenId> ids;
+  std::vector<float> embeddings;
+  std::vector<PlanePlace> places;
+  bool at_once = false;
+};
+
+MadeChunk make_chunk(const Description& model, std::uint32_t rows, std::uint32_t columns, bool plane, bool at_once,
+                     std::uint32_t seed) {
+  MadeChunk chunk;
+  const std::uint32_t count = rows * columns;
+  chunk.shape = {.embeddings = count, .positions = plane ? std::max(rows, columns) : count, .plane = plane};
+  chunk.at_once = at_once;
+  MediaHash hash;
+  hash.bytes[0] = static_cast<std::uint8_t>(seed);
+  chunk.ids = media_ids(hash, 0, chunk.shape);
+  std::uint32_t state = seed * 747796405U + 2891336453U;
+  for (std::size_t i = 0; i < std::size_t{count} * model.embedding_input_size; ++i) {
+    state = state * 1664525U + 1013904223U;
+    chunk.embeddings.push_back(static_cast<float>(state >> 8) / static_cast<float>(1U << 23) - 1.0F);
+  }
+  for (std::uint32_t i = 0; plane && i < count; ++i) chunk.places.push_back({0, i / columns, i % columns});
+  return chunk;
+}
+
+// A prompt of text and chunks in turn.
+struct MixedPrompt {
+  std::vector<TokenId> ids;
+  std::map<std::size_t, MadeChunk> chunks;  // by the position of their first id
+  std::vector<MediaRun> runs;
+  std::set<std::size_t> borders;  // where text and chunks meet, and the end
+
+  void add_text(std::size_t count, std::uint32_t seed) {
+    const std::vector<TokenId> text = make_prompt(count, seed);
+    ids.insert(ids.end(), text.begin(), text.end());
+    borders.insert(ids.size());
+  }
+  void add(MadeChunk chunk) {
+    const std::size_t at = ids.size();
+    ids.insert(ids.end(), chunk.ids.begin(), chunk.ids.end());
+    chunks.emplace(at, std::move(chunk));
+    borders.insert(ids.size());
+  }
+};
+
+struct MediaModel {
+  std::string architecture;
+  bool plane = false;    // M-RoPE
+  bool at_once = false;  // without causality
+  bool own_cells = false;
+};
+
+MixedPrompt make_mixed(const MediaModel& model, const Description& description, std::uint32_t seed = 1) {
+  MixedPrompt prompt;
+  prompt.add_text(29, seed);
+  prompt.add(make_chunk(description, 4, 5, model.plane, model.at_once, seed));  // over position 32, a usual cut
+  prompt.add_text(7, seed + 1);
+  prompt.add(make_chunk(description, 1, 1, model.plane, model.at_once, seed + 1));  // has fewer cells than ids
+  prompt.add(make_chunk(description, 3, 2, model.plane, model.at_once, seed + 2));  // next to another chunk
+  prompt.add_text(170, seed + 3);                                                   // beyond a window
+  prompt.add(make_chunk(description, 1, 6, model.plane, model.at_once, seed + 3));
+  prompt.add_text(9, seed + 4);
+  prompt.runs = *media_runs(prompt.ids);
+  return prompt;
+}
+
+DecodeStatus decode_chunk(LlamaEngine& engine, SeqId seq, const MadeChunk& chunk) {
+  return engine.decode_media(
+      seq, {.ids = chunk.ids, .embeddings = chunk.embeddings, .places = chunk.places, .at_once = chunk.at_once});
+}
+
+// Computes [length(seq), end) of the prompt. `end` is no position inside a chunk.
+void compute(LlamaEngine& engine, SeqId seq, const MixedPrompt& prompt, std::size_t end) {
+  for (std::size_t at = engine.memory().length(seq).value(); at < end; at = engine.memory().length(seq).value()) {
+    if (const auto chunk = prompt.chunks.find(at); chunk != prompt.chunks.end()) {
+      ASSERT_EQ(decode_chunk(engine, seq, chunk->second), DecodeStatus::kOk) << "chunk at " << at;
+      continue;
+    }
+    const auto next = prompt.chunks.upper_bound(at);
+    const std::size_t text_end = std::min(end, next == prompt.chunks.end() ? end : next->first);
+    ASSERT_EQ(prefill(engine, seq, TokenSpan(prompt.ids).subspan(at, text_end - at)), DecodeStatus::kOk);
+  }
+}
+
+// Greedy text after the prompt, of which the last run of text must not be computed yet.
+std::vector<TokenId> reply(LlamaEngine& engine, SeqId seq, const MixedPrompt& prompt) {
+  compute(engine, seq, prompt, prompt.ids.size());
+  const std::size_t last_text = *std::prev(std::prev(prompt.borders.end()));
+  return generate_greedily(engine, seq, prompt.ids.size() - last_text - 1, kReply);
+}
+
+struct SavedPart {
+  TokenRange range;
+  std::vector<std::byte> bytes;
+};
+
+// State saved while a prompt was computed: rows in pieces whose ends heed nothing, and a leaf at each border.
+struct SavedPrompt {
+  std::vector<SavedPart> rows;
+  std::map<std::size_t, std::vector<std::byte>> leaves;
+};
+
+// Cells lie in any order. Returns them in that of ids.
+std::vector<std::byte> in_order(const RowLayout& layout, const SavedPart& part, const MixedPrompt& prompt) {
+  const MediaMap media(prompt.runs);
+  std::vector<cache::RowPiece> pieces;
+  for (Position at = part.range.begin; at < part.range.end; at = at + 1) {
+    if (media.cells({at, at + 1}) > 0) pieces.push_back({part.range, {at, at + 1}, part.bytes, prompt.ids});
+  }
+  std::vector<std::byte> out(part.bytes.size());
+  if (pieces.empty()) return out;
+  EXPECT_EQ(join_rows(layout, pieces, 0, out, media), out.size());
+  return out;
+}
+
+// What libllama knows of each cell besides its rows (position, column, row), in no particular order. Read here and not
+// by row_layout.h, which a mistake would hide in.
+std::multiset<std::vector<std::byte>> cells_of(const RowLayout& layout, ByteSpan rows) {
+  constexpr std::size_t kHead = 16;
+  const std::size_t size = 12 + layout.cell_extra_bytes;
+  std::uint32_t count = 0;
+  if (!rows.empty()) std::memcpy(&count, rows.data() + 12, sizeof count);
+  std::multiset<std::vector<std::byte>> cells;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const ByteSpan cell = rows.subspan(kHead + i * size, size - sizeof(std::int32_t));
+    cells.emplace(cell.begin(), cell.end());
+  }
+  return cells;
+}
+
+class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
+ protected:
+  MediaMemoryTest() {
+    ModelOptions options = tiny_options(KvType::kQ8_0);
+    options.flash_attention = true;
+    options.path = tiny_model_path(GetParam().architecture);
+    options.own_cells = GetParam().own_cells;
+    options.parallel = 3;
+    options.n_ctx = options.own_cells ? 3 * 512 : 1024;
+    options.swa_full = options.own_cells;  // else window rows lie in another order after a restore
+    engine_ = load_or_die(options);
+    prompt_ = make_mixed(GetParam(), engine_->description());
+  }
+
+  cache::ModelMemory& memory() { return engine_->memory(); }
+  bool has_rows() { return memory().rows_bytes(1) > 0; }
+  RowLayout layout(std::span<const std::byte> text_rows) { return *learn_layout(text_rows); }
+
+  std::vector<std::byte> save_leaf(std::size_t at) {
+    if (memory().shape().points) return save_point(*engine_, kFirst);
+    if (memory().shape().window_tokens == 0) return {};
+    const std::size_t window = std::min<std::size_t>(memory().shape().window_tokens, at);
+    std::vector<std::byte> bytes(memory().window_bytes(window));
+    const auto saved = memory().save_window(kFirst, token_range(at - window, at), bytes);
+    if (!saved) return {};  // ids without cells: the window cannot be named by ids
+    bytes.resize(*saved);
+    return bytes;
+  }
+
+  // Computes the whole prompt in the first sequence.
+  SavedPrompt compute_and_save() {
+    SavedPrompt saved;
+    for (const std::size_t border : prompt_.borders) {
+      compute(*engine_, kFirst, prompt_, border);
+      saved.leaves[border] = save_leaf(border);
+    }
+    // Ends at 32, inside the first chunk, and inside others.
+    for (std::size_t at = 0; at < prompt_.ids.size();) {
+      const std::size_t end = std::min(at < 32 ? 32 : at + 13, prompt_.ids.size());
+      saved.rows.push_back(
+          {token_range(at, end), has_rows() ? save(*engine_, kFirst, token_range(at, end)) : std::vector<std::byte>()});
+      at = end;
+    }
+    return saved;
+  }
+
+  std::vector<cache::RowPiece> pieces(const SavedPrompt& saved, std::size_t end) const {
+    std::vector<cache::RowPiece> found;
+    for (const SavedPart& part : saved.rows) {
+      const TokenRange wanted{part.range.begin, std::min(part.range.end, Position{static_cast<std::uint32_t>(end)})};
+      if (wanted.begin < wanted.end) found.push_back({part.range, wanted, part.bytes, prompt_.ids});
+    }
+    return found;
+  }
+
+  // Returns false if no leaf is known there.
+  bool restore(SeqId seq, const SavedPrompt& saved, std::size_t end) {
+    const std::vector<std::byte>& leaf = saved.leaves.at(end);
+    if (memory().shape().needs_points() && leaf.empty()) return false;
+    const Status rows = memory().restore_rows(seq, pieces(saved, end));
+    EXPECT_TRUE(rows.ok()) << (rows ? "" : rows.error().message);
+    if (!memory().shape().needs_points()) return true;
+    const std::size_t window = std::min<std::size_t>(memory().shape().window_tokens, end);
+    const TokenRange range = token_range(memory().shape().points ? end : end - window, end);
+    const cache::RowPiece piece{range, range, leaf, prompt_.ids};
+    const Status point = memory().restore_point(seq, std::span(&piece, 1));
+    EXPECT_TRUE(point.ok()) << (point ? "" : point.error().message);
+    return true;
+  }
+
+  void clear_all() {
+    for (std::uint32_t i = 0; i < memory().sequence_count(); ++i) memory().clear(SeqId{static_cast<std::int32_t>(i)});
+  }
+
+  std::unique_ptr<LlamaEngine> engine_;
+  MixedPrompt prompt_;
+};
+
+TEST_P(MediaMemoryTest, TheTextGoesOnAfterARestoreAtEveryBorder) {
+  compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
+  const std::vector<TokenId> expected = reply(*engine_, kFirst, prompt_);
+  clear_all();
+  const SavedPrompt saved = compute_and_save();
+  std::size_t restored = 0;
+  for (const std::size_t border : prompt_.borders) {
+    if (border == prompt_.ids.size()) continue;  // the last token is decoded anew
+    clear_all();
+    if (!restore(kSecond, saved, border)) continue;
+    ++restored;
+    EXPECT_EQ(memory().length(kSecond).value(), border);
+    EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected) << "restored to " << border;
+  }
+  // A window that holds ids without cells is not saved.
+  EXPECT_EQ(restored, prompt_.borders.size() - (memory().shape().window_tokens > 0 ? 3 : 1));
+}
+
+TEST_P(MediaMemoryTest, RestoredStateHasTheSameBytes) {
+  const SavedPrompt saved = compute_and_save();
+  clear_all();
+  // Another sequence first, so that cells lie elsewhere.
+  ASSERT_EQ(prefill(*engine_, kSecond, make_prompt(21, 77)), DecodeStatus::kOk);
+  const std::size_t end = prompt_.ids.size();
+  ASSERT_TRUE(restore(kFirst, saved, end));
+  if (memory().shape().points && !memory().shape().whole_points) {
+    EXPECT_EQ(save_point(*engine_, kFirst), saved.leaves.at(end));
+  }
+  if (!has_rows()) return;
+  const RowLayout rows = layout(saved.rows.back().bytes);
+  for (const SavedPart& part : saved.rows) {
+    const SavedPart again{part.range, save(*engine_, kFirst, part.range)};
+    EXPECT_EQ(in_order(rows, again, prompt_), in_order(rows, part, prompt_)) << part.range.begin.value();
+    EXPECT_EQ(cells_of(rows, again.bytes), cells_of(rows, part.bytes)) << part.range.begin.value();
+  }
+}
+
+TEST_P(MediaMemoryTest, ForksAndCutsAtBordersGoOn) {
+  compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
+  const std::vector<TokenId> expected = reply(*engine_, kFirst, prompt_);
+  for (const std::size_t border : prompt_.borders) {
+    const Position at{static_cast<std::uint32_t>(border)};
+    if (border == prompt_.ids.size() || at < memory().complete_from(kFirst)) continue;
+    memory().clear(kSecond);
+    ASSERT_TRUE(memory().fork(kFirst, kSecond, at).ok());
+    EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected) << "forked at " << border;
+    ASSERT_TRUE(memory().truncate(kSecond, at));
+    EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected) << "cut at " << border;
+  }
+}
+
+// Mutants of a restore, which must show in the bytes or in the text.
+TEST_P(MediaMemoryTest, OtherPicturesGiveOtherText) {
+  const std::vector<TokenId> expected = [&] {
+    compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
+    return reply(*engine_, kFirst, prompt_);
+  }();
+  MixedPrompt other = prompt_;
+  MadeChunk& first = other.chunks.begin()->second;
+  first.embeddings = make_chunk(engine_->description(), 4, 5, GetParam().plane, GetParam().at_once, 99).embeddings;
+  compute(*engine_, kSecond, other, *std::prev(std::prev(other.borders.end())));
+  EXPECT_NE(reply(*engine_, kSecond, other), expected);
+}
+
+TEST_P(MediaMemoryTest, ACancelledChunkLeavesTheSequenceAsItWasOrEmpty) {
+  compute(*engine_, kFirst, prompt_, 29);
+  engine_->cancel();
+  EXPECT_EQ(decode_chunk(*engine_, kFirst, prompt_.chunks.begin()->second), DecodeStatus::kAborted);
+  engine_->reset_cancel();
+  const std::uint32_t length = memory().length(kFirst).value();
+  EXPECT_TRUE(length == 29 || length == 0) << length;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Classes, MediaMemoryTest,
+    ::testing::Values(MediaModel{"llama"}, MediaModel{"qwen3vl", true}, MediaModel{"gemma3", false, true},
+                      MediaModel{"qwen35", true}, MediaModel{"jamba"}, MediaModel{"mamba"}, MediaModel{"deepseek4"},
+                      MediaModel{"llama", false, false, true}, MediaModel{"qwen3vl", true, false, true},
+                      MediaModel{"gemma3", false, true, true}, MediaModel{"qwen35", true, false, true},
+                      MediaModel{"jamba", false, false, true}),
+    [](const auto& parameter) {
+      return parameter.param.architecture + (parameter.param.own_cells ? "_own_cells" : "");
+    });
+
+}  // namespace
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,51 @@
+#pragma once
+
+// For the readers of heads: numbers out of bytes, without reading past their end.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "engine/media/media_file.h"
+
+namespace kvkeep::engine::media {
+
+// Reads at any place; numbers beyond the end are 0.
+class FileReader {
+ public:
+  explicit FileReader(ByteSpan bytes) : bytes_(bytes) {}
+
+  std::size_t size() const { return bytes_.size(); }
+  bool has(std::size_t at, std::size_t count) const { return at <= bytes_.size() && count <= bytes_.size() - at; }
+  std::uint32_t byte(std::size_t at) const {
+    return at < bytes_.size() ? std::to_integer<std::uint32_t>(bytes_[at]) : 0;
+  }
+  std::uint32_t big16(std::size_t at) const { return byte(at) << 8 | byte(at + 1); }
+  std::uint32_t big32(std::size_t at) const { return big16(at) << 16 | big16(at + 2); }
+  std::uint32_t little16(std::size_t at) const { return byte(at) | byte(at + 1) << 8; }
+  std::uint32_t little32(std::size_t at) const { return little16(at) | little16(at + 2) << 16; }
+  bool is_text(std::size_t at, std::string_view text) const {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (at + i >= bytes_.size() || byte(at + i) != static_cast<unsigned char>(text[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  ByteSpan bytes_;
+};
+
+inline Error truncated() { return damaged("the file ends too early"); }
+
+// Of the formats; preconditions: the file begins like one.
+Result<MediaHead> read_png(const FileReader& file);
+Result<MediaHead> read_jpeg(const FileReader& file, const MediaLimits& limits);
+Result<MediaHead> read_gif(const FileReader& file, const MediaLimits& limits);
+Result<MediaHead> read_bmp(const FileReader& file);
+Result<MediaHead> read_wav(const FileReader& file);
+Result<MediaHead> read_flac(const FileReader& file);
+Result<MediaHead> read_mp3(const FileReader& file);
+
+}  // namespace kvkeep::engine::media

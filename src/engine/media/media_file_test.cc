@@ -1,0 +1,179 @@
+#include "engine/media/media_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "engine/media/media_files_fixture.h"
+
+namespace kvkeep::engine::media {
+namespace {
+
+struct Sample {
+  Format format;
+  std::vector<std::byte> bytes;
+};
+
+std::vector<Sample> pictures(std::uint32_t width, std::uint32_t height) {
+  return {{Format::kPng, make_png(width, height)},
+          {Format::kJpeg, make_jpeg(width, height)},
+          {Format::kGif, make_gif(width, height)},
+          {Format::kBmp, make_bmp(width, height)}};
+}
+
+std::vector<Sample> sounds() {
+  return {{Format::kWav, make_wav(8'000)},
+          {Format::kFlac, make_flac_head(16'000, 8'000, 100)},
+          {Format::kMp3, make_mp3(20)}};
+}
+
+void put_big(std::vector<std::byte>& bytes, std::size_t at, std::uint32_t value, int count) {
+  for (int i = 0; i < count; ++i) {
+    bytes[at + static_cast<std::size_t>(i)] = static_cast<std::byte>(value >> (8 * (count - 1 - i)));
+  }
+}
+
+ErrorKind refusal(const std::vector<std::byte>& file, const MediaLimits& limits = {}) {
+  const auto head = read_head(file, limits);
+  EXPECT_FALSE(head.ok());
+  EXPECT_FALSE(!head.ok() && head.error().message.empty());
+  return head.ok() ? ErrorKind::kBusy : head.error().kind;
+}
+
+TEST(MediaHeadTest, KnowsTheSizeOfEachPicture) {
+  for (const auto& [width, height] : {std::pair{1U, 1U}, {40U, 24U}, {300U, 7U}}) {
+    for (const Sample& sample : pictures(width, height)) {
+      const auto head = read_head(sample.bytes, {});
+      ASSERT_TRUE(head.ok()) << to_string(sample.format) << ": " << head.error().message;
+      EXPECT_EQ(head->format, sample.format);
+      EXPECT_EQ(head->medium, Medium::kPicture);
+      EXPECT_EQ(head->width, width) << to_string(sample.format);
+      EXPECT_EQ(head->height, height) << to_string(sample.format);
+    }
+  }
+}
+
+TEST(MediaHeadTest, KnowsHowLongASoundIsAtMost) {
+  for (const Sample& sample : sounds()) {
+    const auto head = read_head(sample.bytes, {});
+    ASSERT_TRUE(head.ok()) << to_string(sample.format) << ": " << head.error().message;
+    EXPECT_EQ(head->medium, Medium::kSound);
+    EXPECT_EQ(head->format, sample.format);
+    EXPECT_NEAR(head->seconds, 0.5, 0.03) << to_string(sample.format);
+  }
+}
+
+// Every head is read to the end before a byte of content is: cut anywhere, a file is an error or has the same head.
+TEST(MediaHeadTest, TruncatedFilesHaveTheSameHeadOrNone) {
+  std::vector<Sample> samples = pictures(20, 10);
+  const std::vector<Sample> more = sounds();
+  samples.insert(samples.end(), more.begin(), more.end());
+  for (const Sample& sample : samples) {
+    const auto whole = read_head(sample.bytes, {});
+    for (std::size_t size = 0; size < sample.bytes.size(); ++size) {
+      const auto head = read_head(ByteSpan(sample.bytes).first(size), {});
+      if (!head) continue;
+      EXPECT_EQ(head->width, whole->width) << to_string(sample.format) << " " << size;
+      EXPECT_EQ(head->height, whole->height) << to_string(sample.format) << " " << size;
+      EXPECT_LE(head->seconds, whole->seconds + 15) << to_string(sample.format) << " " << size;
+    }
+  }
+}
+
+TEST(MediaHeadTest, AnyByteMayBeWrong) {
+  std::vector<Sample> samples = pictures(20, 10);
+  const std::vector<Sample> more = sounds();
+  samples.insert(samples.end(), more.begin(), more.end());
+  const MediaLimits limits;
+  for (const Sample& sample : samples) {
+    for (std::size_t at = 0; at < std::min<std::size_t>(sample.bytes.size(), 400); ++at) {
+      for (const unsigned value : {0x00U, 0x01U, 0x7FU, 0x80U, 0xFFU}) {
+        std::vector<std::byte> bent = sample.bytes;
+        bent[at] = static_cast<std::byte>(value);
+        const auto head = read_head(bent, limits);
+        if (!head) continue;
+        EXPECT_LE(std::uint64_t{head->width} * head->height, limits.pixels);
+        EXPECT_LE(head->seconds, limits.seconds);
+        EXPECT_LE(head->frames, limits.frames);
+      }
+    }
+  }
+}
+
+TEST(MediaHeadTest, HugePicturesAreRefusedByTheirHead) {
+  std::vector<std::byte> png = make_png(4, 4);
+  put_big(png, 16, 30'000, 4);
+  put_big(png, 20, 30'000, 4);
+  EXPECT_EQ(refusal(png), ErrorKind::kNoSpace);
+  EXPECT_NE(read_head(png, {}).error().message.find("30000 x 30000"), std::string::npos);
+  std::vector<std::byte> bmp = make_bmp(4, 4);
+  put_big(bmp, 18, 0xFFFFFFFF, 4);
+  EXPECT_EQ(refusal(bmp), ErrorKind::kNoSpace);
+  std::vector<std::byte> jpeg = make_jpeg(4, 4);
+  const auto head = std::ranges::search(jpeg, std::array{std::byte{0xFF}, std::byte{0xC0}}).begin() - jpeg.begin();
+  put_big(jpeg, static_cast<std::size_t>(head) + 5, 0xFFFFFFFF, 4);
+  EXPECT_EQ(refusal(jpeg), ErrorKind::kNoSpace);
+  EXPECT_EQ(refusal(make_gif(65'535, 65'535)), ErrorKind::kNoSpace);
+  EXPECT_EQ(refusal(make_gif(40'000, 1)), ErrorKind::kNoSpace) << "one side";
+  for (const Sample& sample : pictures(20, 10)) {
+    EXPECT_EQ(refusal(sample.bytes, {.pixels = 199}), ErrorKind::kNoSpace) << to_string(sample.format);
+    EXPECT_TRUE(read_head(sample.bytes, {.pixels = 200}).ok());
+    EXPECT_EQ(refusal(sample.bytes, {.side = 19}), ErrorKind::kNoSpace) << to_string(sample.format);
+    EXPECT_EQ(refusal(sample.bytes, {.file_bytes = ByteCount{sample.bytes.size() - 1}}), ErrorKind::kNoSpace);
+  }
+  for (const Sample& sample : pictures(0, 10)) EXPECT_EQ(refusal(sample.bytes), ErrorKind::kDamaged);
+}
+
+TEST(MediaHeadTest, FramesAndScansAreCounted) {
+  EXPECT_EQ(read_head(make_gif(4, 4, 7), {})->frames, 7U);
+  EXPECT_EQ(refusal(make_gif(4, 4, 10'000)), ErrorKind::kNoSpace);
+  EXPECT_TRUE(read_head(make_gif(4, 4, 1'000), {}).ok());
+  EXPECT_EQ(refusal(make_jpeg(8, 8, 101)), ErrorKind::kNoSpace);
+  EXPECT_TRUE(read_head(make_jpeg(8, 8, 100), {}).ok());
+}
+
+TEST(MediaHeadTest, LongSoundsAreRefusedByTheirHead) {
+  EXPECT_EQ(refusal(make_wav(16'000), {.seconds = 0.9}), ErrorKind::kNoSpace);
+  EXPECT_TRUE(read_head(make_wav(16'000), {.seconds = 1}).ok());
+  EXPECT_EQ(refusal(make_wav(16'000, 1)), ErrorKind::kUnsupported) << "hours at one sample a second";
+  EXPECT_EQ(refusal(make_flac_head(16'000, 0xFFFFFFFFF, 100)), ErrorKind::kDamaged);
+  EXPECT_EQ(refusal(make_flac_head(16'000, 60'000'000, 4'000)), ErrorKind::kNoSpace);
+  EXPECT_EQ(refusal(make_flac_head(16'000, 0, 100)), ErrorKind::kDamaged);
+  EXPECT_EQ(refusal(make_mp3(80'000), {.seconds = 1'800}), ErrorKind::kNoSpace);
+  // Other bytes after the frames may be frames of open size, of which each may be short.
+  std::vector<std::byte> tagged = make_mp3(20);
+  tagged.resize(tagged.size() + 100'000);
+  EXPECT_EQ(refusal(tagged), ErrorKind::kNoSpace);
+  std::vector<std::byte> promises = make_wav(100);
+  put_big(promises, 40, 0xFFFFFFFF, 4);
+  EXPECT_EQ(refusal(promises), ErrorKind::kDamaged);
+}
+
+TEST(MediaHeadTest, OtherFormatsAreNamedAsUnsupported) {
+  const auto file = [](std::string_view text) {
+    const ByteSpan bytes = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  for (const std::string_view text : {"", "%PDF-1.7", "RIFF0000WEBPVP8 ", "<svg/>", "P6 1 1 255 abc", "8BPS\x00\x01"}) {
+    EXPECT_EQ(refusal(file(text)), ErrorKind::kUnsupported) << text;
+  }
+}
+
+// A decoder would unpack all of these into memory.
+TEST(PngPixels, MayNotBeMoreThanTheHeadPromises) {
+  EXPECT_TRUE(check_png_pixels(make_png(40, 30)).ok());
+  const std::vector<std::byte> rows(30 * (1 + 40 * 3) + 1);
+  EXPECT_EQ(check_png_pixels(make_png(40, 30, stored(rows))).error().kind, ErrorKind::kDamaged);
+  EXPECT_TRUE(check_png_pixels(make_png(40, 30, stored(ByteSpan(rows).first(rows.size() - 1)))).ok());
+  const std::vector<std::byte> bomb(5'000'000);
+  EXPECT_EQ(check_png_pixels(make_png(1, 1, stored(bomb))).error().kind, ErrorKind::kDamaged);
+  std::vector<std::byte> damaged = make_png(40, 30);
+  damaged[60] ^= std::byte{0xFF};
+  const Status status = check_png_pixels(damaged);
+  EXPECT_TRUE(status.ok() || status.error().kind == ErrorKind::kDamaged);
+  EXPECT_EQ(check_png_pixels(make_png(4, 4, ByteSpan{})).error().kind, ErrorKind::kDamaged);
+}
+
+}  // namespace
+}  // namespace kvkeep::engine::media

@@ -1,0 +1,243 @@
+#pragma once
+
+// Files of every format that is read, written in the slow and obvious way.
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/types.h"
+
+namespace kvkeep::engine::media {
+
+class FileWriter {
+ public:
+  void byte(std::uint32_t value) { bytes_.push_back(static_cast<std::byte>(value)); }
+  void text(std::string_view text) {
+    for (const char c : text) byte(static_cast<unsigned char>(c));
+  }
+  void big(std::uint32_t value, int count) {
+    for (int i = count - 1; i >= 0; --i) byte(value >> (8 * i) & 0xFF);
+  }
+  void little(std::uint32_t value, int count) {
+    for (int i = 0; i < count; ++i) byte(value >> (8 * i) & 0xFF);
+  }
+  void add(std::span<const std::byte> more) { bytes_.insert(bytes_.end(), more.begin(), more.end()); }
+  std::size_t size() const { return bytes_.size(); }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Pixels of a picture, red, green and blue for each; they look random and depend on `seed`.
+inline std::vector<std::uint8_t> make_pixels(std::uint32_t width, std::uint32_t height, std::uint32_t seed = 1) {
+  std::vector<std::uint8_t> pixels;
+  for (std::uint32_t i = 0; i < width * height * 3; ++i) {
+    pixels.push_back(static_cast<std::uint8_t>((i + seed * 7919) * 2654435761U >> 24));
+  }
+  return pixels;
+}
+
+inline std::vector<std::byte> make_bmp(std::uint32_t width, std::uint32_t height,
+                                       std::span<const std::uint8_t> pixels) {
+  FileWriter file;
+  const std::uint32_t row = (width * 3 + 3) / 4 * 4;
+  file.text("BM");
+  file.little(54 + row * height, 4);
+  file.little(0, 4);
+  file.little(54, 4);
+  file.little(40, 4);
+  file.little(width, 4);
+  file.little(0 - height, 4);  // rows from the top
+  file.little(1, 2);
+  file.little(24, 2);
+  for (int i = 0; i < 6; ++i) file.little(0, 4);
+  for (std::uint32_t y = 0; y < height; ++y) {
+    for (std::uint32_t x = 0; x < width; ++x) {
+      for (int colour = 2; colour >= 0; --colour)
+        file.byte(pixels[(y * width + x) * 3 + static_cast<unsigned>(colour)]);
+    }
+    for (std::uint32_t i = width * 3; i < row; ++i) file.byte(0);
+  }
+  return file.take();
+}
+
+inline std::vector<std::byte> make_bmp(std::uint32_t width, std::uint32_t height, std::uint32_t seed = 1) {
+  return make_bmp(width, height, make_pixels(width, height, seed));
+}
+
+// The packed form of `raw` without any packing.
+inline std::vector<std::byte> stored(std::span<const std::byte> raw) {
+  FileWriter out;
+  out.big(0x7801, 2);
+  std::uint32_t low = 1, high = 0;
+  for (std::size_t at = 0; at < raw.size();) {
+    const std::size_t count = std::min<std::size_t>(65'535, raw.size() - at);
+    out.byte(at + count == raw.size() ? 1 : 0);
+    out.little(static_cast<std::uint32_t>(count), 2);
+    out.little(static_cast<std::uint32_t>(count) ^ 0xFFFF, 2);
+    out.add(raw.subspan(at, count));
+    at += count;
+  }
+  for (const std::byte each : raw) {
+    low = (low + std::to_integer<std::uint32_t>(each)) % 65'521;
+    high = (high + low) % 65'521;
+  }
+  out.big(high << 16 | low, 4);
+  return out.take();
+}
+
+inline std::uint32_t png_sum(std::span<const std::byte> bytes) {
+  std::uint32_t sum = 0xFFFFFFFF;
+  for (const std::byte each : bytes) {
+    sum ^= std::to_integer<std::uint32_t>(each);
+    for (int i = 0; i < 8; ++i) sum = sum >> 1 ^ ((sum & 1) != 0 ? 0xEDB88320U : 0);
+  }
+  return ~sum;
+}
+
+inline void add_png_part(FileWriter& file, std::string_view name, std::span<const std::byte> content) {
+  FileWriter part;
+  part.text(name);
+  part.add(content);
+  file.big(static_cast<std::uint32_t>(content.size()), 4);
+  const std::vector<std::byte> bytes = part.take();
+  file.add(bytes);
+  file.big(png_sum(bytes), 4);
+}
+
+// `packed` are its packed rows, each with a zero before it; the head may say otherwise.
+inline std::vector<std::byte> make_png(std::uint32_t width, std::uint32_t height, std::span<const std::byte> packed) {
+  FileWriter head;
+  head.big(width, 4);
+  head.big(height, 4);
+  head.big(0x08020000, 4);  // 8 bits, red, green and blue
+  head.byte(0);
+  FileWriter file;
+  file.text("\x89PNG\r\n\x1A\n");
+  add_png_part(file, "IHDR", head.take());
+  add_png_part(file, "IDAT", packed);
+  add_png_part(file, "IEND", {});
+  return file.take();
+}
+
+inline std::vector<std::byte> make_png(std::uint32_t width, std::uint32_t height, std::uint32_t seed = 1) {
+  const std::vector<std::uint8_t> pixels = make_pixels(width, height, seed);
+  FileWriter rows;
+  for (std::uint32_t y = 0; y < height; ++y) {
+    rows.byte(0);
+    for (std::uint32_t i = 0; i < width * 3; ++i) rows.byte(pixels[y * width * 3 + i]);
+  }
+  return make_png(width, height, stored(rows.take()));
+}
+
+// Grey, but for a first block of another shade. `scans`: how often all pixels are coded.
+inline std::vector<std::byte> make_jpeg(std::uint32_t width, std::uint32_t height, std::uint32_t scans = 1) {
+  FileWriter file;
+  file.big(0xFFD8, 2);
+  file.big(0xFFDB0043, 4);
+  file.byte(0);
+  for (int i = 0; i < 64; ++i) file.byte(1);
+  file.big(0xFFC0000B, 4);
+  file.byte(8);
+  file.big(height, 2);
+  file.big(width, 2);
+  file.big(0x01011100, 4);
+  // Codes of differences: 0 means none, 10 one of 7 bits. Codes of the rest of a block: 0 ends it.
+  for (const std::uint32_t table : {0x00U, 0x10U}) {
+    file.big(0xFFC40000 + 2 + 17 + (table == 0 ? 2 : 1), 4);
+    file.byte(table);
+    for (int length = 1; length <= 16; ++length) file.byte(length == 1 || (length == 2 && table == 0) ? 1 : 0);
+    file.byte(0);
+    if (table == 0) file.byte(7);
+  }
+  const std::uint32_t blocks = (width + 7) / 8 * ((height + 7) / 8);
+  for (std::uint32_t scan = 0; scan < scans; ++scan) {
+    file.big(0xFFDA0008, 4);
+    file.big(0x01010000, 4);
+    file.big(0x3F00, 2);
+    file.big(0xA9, 1);  // 10, then 1010100 for 84, then the 0 that ends the block... of which one bit follows
+    file.big(0x00, 1);
+    for (std::uint32_t i = 0; i < blocks / 4; ++i) file.byte(0);
+  }
+  file.big(0xFFD9, 2);
+  return file.take();
+}
+
+inline std::vector<std::byte> make_gif(std::uint32_t width, std::uint32_t height, std::uint32_t frames = 1) {
+  FileWriter file;
+  file.text("GIF89a");
+  file.little(width, 2);
+  file.little(height, 2);
+  file.big(0x800000, 3);  // a table of two colours
+  file.big(0x102030, 3);
+  file.big(0xF0E0D0, 3);
+  for (std::uint32_t frame = 0; frame < frames; ++frame) {
+    file.byte(',');
+    file.little(0, 4);
+    file.little(width, 2);
+    file.little(height, 2);
+    file.byte(0);
+    file.byte(2);  // bits of a colour; codes have one more: 4 clears, 5 ends
+    file.byte(2);
+    file.byte(0x4C);  // 4, 1, and the beginning of 5
+    file.byte(0x01);
+    file.byte(0);
+  }
+  file.byte(';');
+  return file.take();
+}
+
+// A tone, in 16 bits.
+inline std::vector<std::byte> make_wav(std::uint32_t samples, std::uint32_t rate = 16'000, std::int32_t bump = 0) {
+  FileWriter file;
+  file.text("RIFF");
+  file.little(36 + samples * 2, 4);
+  file.text("WAVEfmt ");
+  file.little(16, 4);
+  file.little(1, 2);
+  file.little(1, 2);
+  file.little(rate, 4);
+  file.little(rate * 2, 4);
+  file.little(2, 2);
+  file.little(16, 2);
+  file.text("data");
+  file.little(samples * 2, 4);
+  for (std::uint32_t i = 0; i < samples; ++i) {
+    const auto value = static_cast<std::int32_t>(3'000 * std::sin(i * 0.05)) + (i == samples / 2 ? bump : 0);
+    file.little(static_cast<std::uint32_t>(value) & 0xFFFF, 2);
+  }
+  return file.take();
+}
+
+// The head of a FLAC file, and `more` bytes.
+inline std::vector<std::byte> make_flac_head(std::uint32_t rate, std::uint64_t samples, std::size_t more) {
+  FileWriter file;
+  file.text("fLaC");
+  file.big(0x80000022, 4);
+  file.big(4'096, 2);
+  file.big(4'096, 2);
+  file.big(0, 3);
+  file.big(0, 3);
+  const std::uint64_t packed = std::uint64_t{rate} << 44 | std::uint64_t{15} << 36 | samples;  // one channel, 16 bits
+  file.big(static_cast<std::uint32_t>(packed >> 32), 4);
+  file.big(static_cast<std::uint32_t>(packed), 4);
+  for (std::size_t i = 0; i < 16 + more; ++i) file.byte(0);
+  return file.take();
+}
+
+// Frames of silence: MPEG 1, layer III, 128 kilobits and 44,100 samples a second, one channel.
+inline std::vector<std::byte> make_mp3(std::uint32_t frames) {
+  FileWriter file;
+  for (std::uint32_t i = 0; i < frames; ++i) {
+    file.big(0xFFFB90C0, 4);
+    for (int k = 4; k < 417; ++k) file.byte(0);
+  }
+  return file.take();
+}
+
+}  // namespace kvkeep::engine::media

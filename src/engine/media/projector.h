@@ -1,0 +1,31 @@
+#pragma once
+
+// The projector on libmtmd. It names files by their heads (media_file.h) and decodes pictures as llama-server does.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "engine/llama/library.h"
+#include "engine/media/media_file.h"
+#include "engine/projector.h"
+
+namespace kvkeep::engine::media {
+
+struct ProjectorOptions {
+  std::string path;
+  std::uint32_t least_tokens = 0;  // of a picture, if its number of tokens depends on its size; 0: the projector's own
+  std::uint32_t most_tokens = 0;
+  std::uint32_t threads = 4;
+  bool use_gpu = true;
+  bool warmup = true;      // encode once at the start, so that the first picture does not wait for memory
+  bool full_hash = false;  // name the projector by all of its bytes, not by samples
+  MediaLimits limits = {};
+};
+
+// Loads the projector of a text model. Errors, a line each: kNotFound, kDamaged (no projector), kUnsupported (of
+// another model; this kvkeep was built without libmtmd), kInvalid (an option). Its plan() fails as read_head() does.
+Result<std::unique_ptr<Projector>> load_projector(const ProjectorOptions& options, llama::ModelHandle model);
+
+}  // namespace kvkeep::engine::media
