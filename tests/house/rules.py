@@ -74,7 +74,7 @@ HEADER_HOMES = [
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),
     ('OpenSSL', re.compile(r'^openssl/'), ('src/share/cipher.cc', 'src/share/engines/valkey_connection.cc')),
     ('hiredis', re.compile(r'^hiredis/'), ('src/share/engines/valkey_connection.cc',)),
-    ('libcurl', re.compile(r'^curl/'), ('src/share/engines/s3_client.cc',)),
+    ('libcurl', re.compile(r'^curl/'), ('src/share/engines/s3_client.cc', 'src/server/http/remote_file.cc')),
     ('utf8proc', re.compile(r'^utf8proc\.h$'), ('src/base/unicode.cc',)),
     # The HTTP room's own sockets are the named exception to "system calls only in os".
     ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),
