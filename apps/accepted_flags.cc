@@ -63,7 +63,6 @@ std::vector<Flag> accepted_flags() {
       always_number("-dt, --defrag-thold N", "libllama no longer defragments", "LLAMA_ARG_DEFRAG_THOLD"),
       always("--offline", "nothing is downloaded", "LLAMA_ARG_OFFLINE"),
       always("--no-models-autoload", "no model is loaded because a request names it"),
-      always("--no-mmproj, --no-mmproj-auto, --no-mmproj-offload", "images and sound are not understood"),
       always("--prefill-assistant", "an assistant's last message is always continued"),
       always("-sp, --special", "special tokens are always part of a reply's text"),
       always("-e, --escape, --no-escape", "it is about a prompt on the command line, and there is none"),

@@ -1,8 +1,11 @@
 #include "model_loading.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -10,6 +13,10 @@
 #include "engine/llama/llama_embedder.h"
 #include "engine/llama/llama_engine.h"
 #include "engine/llama/llama_vocabulary.h"
+#include "engine/media/projector.h"
+#include "named_files.h"
+#include "os/machine.h"
+#include "os/process.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -38,10 +45,30 @@ Status add_embedder(const Weights& weights, std::optional<engine::Pooling> pooli
   return {};
 }
 
+Status add_projector(const Weights& weights, const MediaOptions& media, LoadedModel& loaded) {
+  if (loaded.only_embeds) return invalid("--mmproj: this model computes embeddings and generates no text");
+  const engine::llama::ModelOptions& model = weights.options;
+  auto made = engine::media::load_projector({.path = media.projector,
+                                             .least_tokens = media.least_tokens,
+                                             .most_tokens = media.most_tokens,
+                                             .threads = static_cast<std::uint32_t>(model.threads_batch.value_or(
+                                                 model.threads.value_or(static_cast<int>(os::core_count())))),
+                                             .use_gpu = media.offload,
+                                             .warmup = model.warmup,
+                                             .full_hash = model.full_model_hash},
+                                            weights.model);
+  if (!made) return Error{made.error().kind, "--mmproj: " + made.error().message};
+  TRY(engine::check_tokens_at_once((*made)->description(), loaded.engine->description()));
+  loaded.projector = *std::move(made);
+  const engine::ProjectorDescription& facts = loaded.projector->description();
+  spdlog::info("the projector takes {}", !facts.sound ? "pictures" : facts.pictures ? "pictures and sound" : "sound");
+  return {};
+}
+
 }  // namespace
 
 Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const EmbeddingOptions& embeddings,
-                               const engine::llama::LoadProgress& progress) {
+                               const MediaOptions& media, const engine::llama::LoadProgress& progress) {
   TRY_ASSIGN(const Weights weights, load_weights(model, progress));
   LoadedModel loaded;
   if (embeddings.enabled) {
@@ -50,6 +77,7 @@ Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const E
   }
   if (!loaded.only_embeds) TRY(add_engine(weights, loaded));
   if (embeddings.enabled) TRY(add_embedder(weights, embeddings.pooling, loaded));
+  if (media.enabled && !media.projector.empty()) TRY(add_projector(weights, media, loaded));
   return loaded;
 }
 
@@ -74,6 +102,41 @@ void log_embedder(const LoadedModel& loaded, const EmbeddingOptions& asked) {
   }
   spdlog::info("embeddings: inputs of at most {} tokens, {} values each, pooling {}", facts.longest_input,
                facts.vector_size, pooling->first);
+}
+
+namespace {
+
+// No text that was written before the server's start can have it.
+std::string media_marker() {
+  std::array<std::byte, 16> random{};
+  os::fill_random(random);
+  std::string marker = "<__media_";
+  for (const std::byte each : random) marker += fmt::format("{:02x}", std::to_integer<unsigned>(each));
+  return marker + "__>";
+}
+
+}  // namespace
+
+std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, const MediaOptions& media,
+                                                   const std::string& directory) {
+  if (loaded.projector == nullptr) return std::nullopt;
+  const engine::ProjectorDescription& facts = loaded.projector->description();
+  server::api::MediaRules rules;
+  rules.key = {.model = loaded.engine->description().fingerprint,
+               .projector = facts.identity,
+               .least_tokens = media.least_tokens,
+               .most_tokens = media.most_tokens};
+  rules.marker = media_marker();
+  rules.pictures = facts.pictures;
+  rules.sound = facts.sound;
+  if (!directory.empty()) {
+    rules.read_file = [directory](std::string_view path) { return read_media_file(directory, path); };
+  }
+  if (!media.remote_hosts.empty()) {
+    rules.fetch = [remote = server::RemoteRules{.hosts = media.remote_hosts, .most_bytes = kMostMediaBytes}](
+                      const std::string& url) { return server::fetch_remote(url, remote); };
+  }
+  return rules;
 }
 
 }  // namespace kvkeep::cli

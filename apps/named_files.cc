@@ -144,6 +144,25 @@ Status check_keys(const ServeOptions& options, const NamedFiles& files) {
   return {};
 }
 
+Result<std::string> media_directory(const std::string& path) {
+  if (path.empty()) return std::string();
+  Result<std::string> place = os::resolve_links(path);
+  const auto listed = place ? os::real_file_system().list(*place) : Result<std::vector<os::FileInfo>>(place.error());
+  if (!listed) return invalid("--media-path: " + listed.error().message);
+  return place;
+}
+
+// The client is not told whether a file outside the directory exists.
+Result<std::string> read_media_file(const std::string& directory, std::string_view path) {
+  const Error none = invalid("there is no such file below --media-path");
+  if (path.empty() || path.find('\0') != std::string_view::npos) return none;
+  const Result<std::string> target = os::resolve_links(directory + "/" + std::string(path));
+  if (!target || !target->starts_with(directory + "/")) return none;
+  Result<std::string> bytes = read_file(*target, kMostMediaBytes);
+  if (!bytes) return bytes.error().kind == ErrorKind::kInvalid ? invalid("the file is larger than 64 MiB") : none;
+  return bytes;
+}
+
 Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
@@ -151,6 +170,8 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
     TRY_ASSIGN(files.api_keys, read_api_keys(options.api_key_file));
   }
   TRY_ASSIGN(files.cache_salt, read_secret("--cache-salt-file", options.salt_file));
+  TRY_ASSIGN(files.media_directory, media_directory(options.media.directory));
+  TRY_ASSIGN(files.media_directory, media_directory(options.media.directory));
   TRY_ASSIGN(files.share_key, read_share_key(options.shared.key_file));
   TRY(check_keys(options, files));
   if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {

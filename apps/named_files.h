@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -49,6 +50,7 @@ struct NamedFiles {
   server::api::OutputFormat output;   // of --grammar and the like
   std::string cache_salt;             // of --cache-salt-file, without its last newline; empty: none was named
   std::string share_key;              // the same of --share-key-file
+  std::string media_directory;        // of --media-path, without links; empty: none was named
 };
 
 // Refuses a file that is certainly no model; the message names --model.
@@ -60,6 +62,15 @@ Result<std::vector<std::string>> read_api_keys(const std::string& path);
 // Returns the contents of --share-key-file, without the last line's end; empty if `path` is. Warns if others may read
 // it.
 Result<std::string> read_share_key(const std::string& path);
+
+inline constexpr std::size_t kMostMediaBytes = 64U << 20;  // of a picture or sound: as much as the projector reads
+
+// Returns a directory's path without links. kInvalid, with the name of --media-path, if it is none; "" for "".
+Result<std::string> media_directory(const std::string& path);
+
+// Reads a file below a directory, which media_directory() returned; links that lead out of it do not count as below.
+// kInvalid with a reason to be put after the file's place in the request. Any thread.
+Result<std::string> read_media_file(const std::string& directory, std::string_view path);
 
 // Errors name the flag. Adapters are only looked at: whether they fit is known when the model is loaded.
 Result<NamedFiles> read_named_files(const ServeOptions& options);

@@ -185,7 +185,7 @@ TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
       warnings({{"LLAMA_ARG_CACHE_REUSE", "256"}}),
       std::vector<std::string>{"the environment variable LLAMA_ARG_CACHE_REUSE sets nothing: --cache-reuse 256 is not "
                                "supported: shifted state is not what the model computes for the new position"});
-  for (const char* name : {"LLAMA_ARG_MMPROJ", "LLAMA_ARG_UI_CONFIG", "LLAMA_ARG_SPEC_DRAFT_MODEL",
+  for (const char* name : {"LLAMA_ARG_VIDEO_FPS", "LLAMA_ARG_UI_CONFIG", "LLAMA_ARG_SPEC_DRAFT_MODEL",
                            "LLAMA_ARG_N_GPU_LAYERS_DRAFT", "LLAMA_ARG_NO_CONT_BATCHING"}) {
     const auto lines = warnings({{name, "1"}});
     ASSERT_EQ(lines.size(), 1U) << name;

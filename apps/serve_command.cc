@@ -72,7 +72,7 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
     shown = std::max(shown, tenth);
     return !signals.pending();
   };
-  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, watch));
+  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, options.media, watch));
   if (options.shift_context && !loaded.only_embeds && !loaded.engine->memory().can_shift()) {
     return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
   }
@@ -175,6 +175,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.defaults.adapters = model.adapters.size();
   service.defaults.output = files.output;
+  service.defaults.media = media_rules(loaded, options.media, files.media_directory);
+  service.projector = loaded.projector.get();
   TRY(try_defaults(service, *loaded.engine));
   service.adapters = std::make_unique<server::Adapters>(model.adapters);
   service.stabilizers = options.stabilizers;
@@ -200,7 +202,9 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
                   model.vocabulary_type,
                   model.file_type,
                   service.aliases,
-                  options.chat.model_tags};
+                  options.chat.model_tags,
+                  service.defaults.media && service.defaults.media->pictures,
+                  service.defaults.media && service.defaults.media->sound};
   return service;
 }
 
@@ -311,6 +315,8 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const se
                                            server::TraceSink* trace, const server::ExplainOptions& explain) {
   const chat::HistoryChanges& changes = service.history_changes;
   server::SchedulerOptions scheduler;
+  scheduler.projector = service.projector;
+  scheduler.projector = service.projector;
   scheduler.explain = &explain;
   scheduler.embeddings = service.embeddings;
   scheduler.parallel = options.model.parallel;

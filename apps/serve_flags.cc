@@ -387,8 +387,9 @@ FlagSet serve_flags(ServeOptions& options) {
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), thread_flags(options.model), offload_flags(options),
         cache_flags(options), share_flags(options.shared), point_flags(options), chat_flags(options),
-        embedding_flags(options.embeddings), http_flags(options), endpoint_flags(options), sampling_flags(options),
-        adapter_flags(options.model), rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
+        embedding_flags(options.embeddings), media_flags(options.media), http_flags(options), endpoint_flags(options),
+        sampling_flags(options), adapter_flags(options.model), rope_flags(options.model), log_flags(options.log),
+        accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   all.push_back(version_flag());
@@ -463,6 +464,7 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   if (!parsed.wants_help) TRY(settle_cells(parsed.options));
   if (!parsed.wants_help) TRY(check_embeddings(parsed.options.embeddings));
   if (!parsed.wants_help) TRY(check_share(parsed.options.shared));
+  if (!parsed.wants_help) TRY(check_media(parsed.options.media));
   if (!parsed.wants_help) TRY(obey_vertex(environment, parsed.options));
   return parsed;
 }

@@ -61,6 +61,11 @@ std::vector<Flag> share_flags(SharedTierOptions& shared);
 // kInvalid if flags of the shared tier need others that are not given.
 Status check_share(const SharedTierOptions& shared);
 
+// media_flags.cc
+std::vector<Flag> media_flags(MediaOptions& media);
+// kInvalid if flags contradict each other, or need a projector and there is none.
+Status check_media(const MediaOptions& media);
+
 // accepted_flags.cc: flags of llama-server that ask for what is so anyway.
 std::vector<Flag> accepted_flags();
 

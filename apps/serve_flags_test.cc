@@ -104,8 +104,8 @@ TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
 
 TEST(ServeFlags, AllRefusedFlagsOfALineAreReported) {
   EXPECT_EQ(
-      refused({"--mmproj", "x.gguf", "--mlock", "--no-perf", "-c", "4096", "-hf", "a/b"}),
-      "--mmproj is not supported: images and sound are not understood. --no-perf is not supported: every reply has "
+      refused({"--video-fps", "2", "--mlock", "--no-perf", "-c", "4096", "-hf", "a/b"}),
+      "--video-fps is not supported: videos are not understood. --no-perf is not supported: every reply has "
       "times; leave it out. -hf is not supported: models are not downloaded; name a file with --model. Try: kvkeep "
       "serve -m model.gguf --mlock -c 4096 --model=FILE");
 }
@@ -417,7 +417,7 @@ TEST(ServeFlags, OutOfRangeValuesAreErrors) {
 }
 
 TEST(ServeFlags, FlagsThatWouldChangeResultsAreRefusedByName) {
-  for (const char* name : {"--mmproj", "--draft", "-md"}) {
+  for (const char* name : {"--video-fps", "--draft", "-md"}) {
     EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;
   }
 }

@@ -20,6 +20,7 @@
 #include "server/api/monitoring.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
+#include "server/http/remote_file.h"
 #include "share/share_types.h"
 
 namespace kvkeep::cli {
@@ -99,12 +100,24 @@ struct EmbeddingOptions {
   std::optional<std::int64_t> normalize;   // empty: as llama-server, to length 1
 };
 
+// Pictures and sound. check_media() (serve_flags.h) says which of these need which.
+struct MediaOptions {
+  std::string projector;           // file; empty: the model takes text only
+  bool enabled = true;             // else `projector` does not count
+  bool offload = true;             // encode on a device, if there is one
+  std::uint32_t least_tokens = 0;  // of a picture, if its number of tokens depends on its size; 0: the projector's own
+  std::uint32_t most_tokens = 0;
+  std::string directory;                         // of files that requests may name; empty: none
+  std::vector<server::RemoteHost> remote_hosts;  // from which files are fetched that requests name
+};
+
 struct ServeOptions {
   engine::llama::ModelOptions model;  // its salt is the text of `salt_file`
   std::optional<bool> pool;           // --kv-unified; with --repeatable it settles model.own_cells
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   EmbeddingOptions embeddings;
+  MediaOptions media;
   ReplyFormOptions reply_form;
   chat::Stabilizers stabilizers;
   server::api::RequestDefaults defaults;   // its template_kwargs are only those of --chat-template-kwargs

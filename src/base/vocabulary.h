@@ -12,8 +12,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/media_ids.h"
 #include "base/types.h"
 
 namespace kvkeep {
@@ -69,10 +71,15 @@ class Vocabulary {
   std::vector<TokenId> tokenize_text(std::string_view text, bool add_special = false) const {
     return tokenize(text, {.add_special = add_special, .parse_special = false});
   }
-  // The bytes of a run of tokens.
+  // The bytes of a run of tokens; of pictures and sounds next to each other, one word.
   std::string text_of(TokenSpan tokens, bool with_special) const {
     std::string text;
-    for (const TokenId token : tokens) text += piece(token, with_special);
+    bool is_media = false;
+    for (const TokenId token : tokens) {
+      const bool was_media = std::exchange(is_media, is_media_id(token));
+      if (!is_media) text += piece(token, with_special);
+      if (is_media && !was_media) text += "[media]";
+    }
     return text;
   }
 };

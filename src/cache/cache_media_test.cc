@@ -64,6 +64,28 @@ TEST_P(MediaCacheTest, AMatchThatEndsInsideAChunkCountsUpToItsBeginning) {
   EXPECT_EQ(media_floor(*runs, Position{} + world.check(prompt)), Position{29});
 }
 
+// Bytes are checked against the ids that they were made of, also beyond the part that a prompt shares.
+TEST_P(MediaCacheTest, PiecesNameTheIdsOfAllThatTheyStore) {
+  World world(mebibytes(8));
+  world.model = GetParam();
+  ASSERT_TRUE(world.open());
+  const Tokens known = prompt_with(picture(1, {40, 40, false}));
+  ASSERT_TRUE(world.keep(known, 1'000));
+  const Tokens text = head(known, 20) + conversation(70, 30);
+  const auto lease = world.cache->lease(text);
+  ASSERT_GE(lease->end().value(), 20U);
+  for (const RowPiece& piece : lease->pieces({Position{}, lease->end()})) {
+    ASSERT_GE(piece.prompt.size(), piece.stored.end.value());
+    EXPECT_TRUE(std::ranges::equal(piece.prompt.first(piece.stored.end.value()),
+                                   TokenSpan(known).first(piece.stored.end.value())));
+  }
+  const Tokens other = conversation(10, 60);
+  ASSERT_TRUE(world.keep(other, 1'000));
+  for (const RowPiece& piece : world.cache->lease(other)->pieces({Position{}, Position{30}})) {
+    EXPECT_TRUE(piece.prompt.empty() || piece.prompt.size() >= piece.stored.end.value());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Classes, MediaCacheTest, ::testing::ValuesIn(kClasses),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
 

@@ -55,9 +55,10 @@ class Releaser {
 // while a load runs only the cache touches it, but for abandon(); before and after, only its owner.
 class Lease {
  public:
-  // `pinned` and the points are held, and released at the end.
+  // `pinned` and the points are held, and released at the end. `ids`: of all that the steps store, if there are
+  // pictures or sounds among them; their pieces then name them (RowPiece::prompt).
   Lease(Releaser& releaser, const StateShape& shape, SegmentId pinned, std::vector<LeasedStep> steps,
-        std::vector<LeasedPoint> points = {});
+        std::vector<LeasedPoint> points = {}, std::vector<TokenId> ids = {});
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -112,6 +113,7 @@ class Lease {
   const SegmentId pinned_;
   std::vector<LeasedStep> steps_;
   std::vector<LeasedPoint> points_;
+  const std::vector<TokenId> ids_;
   std::atomic<bool> abandoned_ = false;
 };
 

@@ -39,7 +39,7 @@ struct RowPiece {
   TokenRange stored;  // positions whose rows are in `bytes`
   TokenRange wanted;  // within `stored`
   ByteSpan bytes;
-  TokenSpan prompt = {};  // whose rows these are, to stored.end; needed only if it has pictures or sounds
+  TokenSpan prompt = {};  // whose rows these are, at least to stored.end, if it has pictures or sounds
 };
 
 class ModelMemory {

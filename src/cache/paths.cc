@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 
 namespace kvkeep::cache {
 
@@ -54,6 +55,18 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
     }
   }
   return points;
+}
+
+std::vector<TokenId> ids_with_media(const SegmentTable& table, const std::vector<LeasedStep>& steps, TokenSpan prompt) {
+  if (steps.empty()) return {};
+  const LeasedStep& last = steps.back();
+  const TokenSpan shared = prompt.first(last.range.end.value());
+  const Position begin = table.info(last.segment).range.begin;
+  const TokenSpan rest = table.index().tokens(last.segment).subspan(last.range.end - begin);
+  if (std::ranges::none_of(shared, is_media_id) && std::ranges::none_of(rest, is_media_id)) return {};
+  std::vector<TokenId> ids(shared.begin(), shared.end());
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
 }
 
 // ---- where a prompt leaves the known text ----

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "chat/jinja/template.h"
+#include "chat/media_names.h"
 #include "chat/prompt_places.h"
 
 namespace kvkeep::chat {
@@ -29,6 +30,7 @@ struct RenderInput {
   std::string assistant_prefix = {};
   std::string assistant_reasoning = {};
   bool goes_on() const { return !assistant_prefix.empty() || !assistant_reasoning.empty(); }
+  PromptMedia media = {};   // pictures and sounds that the messages name
   bool tools_first = true;  // if the template has no place for tools: they stand before the system message's text
   std::int64_t local_time_s =
       0;  // for strftime_now and date_string: seconds since 1970, shifted to the local time zone

@@ -42,14 +42,22 @@ class PlaceReader {
   PlaceReader(const RenderedPrompt& prompt, PromptParts& parts) : prompt_(prompt), parts_(parts) { find_marker(0); }
 
   void add(TokenId id, Position at, std::size_t size) {
+    if (media_left_ > 0) {
+      --media_left_;
+      return append({at, place()});
+    }
     if (marker_ < prompt_.spans.size() && id == prompt_.spans[marker_].marker) {
       span_ = marker_;
       begin_ = byte_ = marker_begin_;
+      if (is_media(prompt_.spans[span_])) {
+        media_left_ = prompt_.spans[span_].ids - 1;
+        size = 0;
+      }
       find_marker(marker_ + 1);
     } else {
       byte_ = std::min(byte_, marker_begin_ == 0 ? 0 : marker_begin_ - 1);
-      while (span_ + 1 < prompt_.spans.size() && begin_ + prompt_.spans[span_].text.size() <= byte_) {
-        begin_ += prompt_.spans[span_++].text.size();
+      while (span_ + 1 < prompt_.spans.size() && begin_ + size_of(prompt_.spans[span_]) <= byte_) {
+        begin_ += size_of(prompt_.spans[span_++]);
       }
     }
     if (span_ < prompt_.spans.size()) append({at, place()});
@@ -57,19 +65,24 @@ class PlaceReader {
   }
 
  private:
+  static bool is_media(const PromptSpan& span) { return span.kind == SpanKind::kMedia && span.ids > 0; }
+  // The ids of a picture have no text, whatever its name.
+  static std::size_t size_of(const PromptSpan& span) { return span.kind == SpanKind::kMedia ? 0 : span.text.size(); }
+
   PromptPlace place() const {
     const PromptSpan& span = prompt_.spans[span_];
-    return span.kind == SpanKind::kMessageText ? prompt_.places.at(span.place) : PromptPlace{};
+    const bool is_clients = span.kind == SpanKind::kMessageText || is_media(span);
+    return is_clients ? prompt_.places.at(span.place) : PromptPlace{};
   }
 
-  // Looks for the next marker from a span on, and its first byte.
+  // Looks for the next marker, picture or sound from a span on, and its first byte.
   void find_marker(std::size_t from) {
     for (marker_ = from; marker_ < prompt_.spans.size(); ++marker_) {
-      if (prompt_.spans[marker_].kind == SpanKind::kMarker) break;
-      marker_bytes_ += prompt_.spans[marker_].text.size();
+      if (prompt_.spans[marker_].kind == SpanKind::kMarker || is_media(prompt_.spans[marker_])) break;
+      marker_bytes_ += size_of(prompt_.spans[marker_]);
     }
     marker_begin_ = marker_ < prompt_.spans.size() ? marker_bytes_ : std::numeric_limits<std::size_t>::max();
-    if (marker_ < prompt_.spans.size()) marker_bytes_ += prompt_.spans[marker_].text.size();
+    if (marker_ < prompt_.spans.size()) marker_bytes_ += size_of(prompt_.spans[marker_]);
   }
 
   // The template's words within one member (JSON's signs between strings) belong to it.
@@ -86,9 +99,10 @@ class PlaceReader {
   std::size_t span_ = 0;
   std::size_t begin_ = 0;         // of that span, in bytes
   std::size_t byte_ = 0;          // of the next token
-  std::size_t marker_ = 0;        // the next span that is a marker
+  std::size_t marker_ = 0;        // the next span that is a marker, picture or sound
   std::size_t marker_begin_ = 0;  // of that span; beyond all bytes if there is none
   std::size_t marker_bytes_ = 0;  // bytes before the spans that were not looked at yet
+  std::size_t media_left_ = 0;    // further ids of the span, if it is a picture or sound
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace kvkeep::chat {
 namespace {
@@ -25,8 +26,9 @@ std::string joined_parts(const ordered_json& parts) {
   std::string text;
   for (const ordered_json& part : parts) {
     if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) continue;
-    if (!text.empty()) text += '\n';
-    text += part["text"].get_ref<const std::string&>();
+    const std::string& more = part["text"].get_ref<const std::string&>();
+    if (!text.empty() && !ends_with_media_name(text) && !begins_with_media_name(more)) text += '\n';
+    text += more;
   }
   return text;
 }
@@ -85,6 +87,37 @@ void append_template_text(const MarkerSet& markers, std::string_view text, Rende
 
 PromptSpan message_text(std::string text, std::uint32_t place = 0) {
   return {.kind = SpanKind::kMessageText, .marker = -1, .text = std::move(text), .place = place};
+}
+
+// Puts spans of their own where names stand.
+void split_at_names(const PromptMedia& media, RenderedPrompt& prompt, std::vector<bool>& found) {
+  std::vector<PromptSpan> spans;
+  for (PromptSpan& span : prompt.spans) {
+    const std::string text = span.kind == SpanKind::kMessageText ? span.text : std::string();
+    std::size_t at = 0;
+    while (const auto match = media.names.next(text, at)) {
+      if (match->begin > at) spans.push_back(message_text(text.substr(at, match->begin - at), span.place));
+      spans.push_back({.kind = SpanKind::kMedia,
+                       .text = text.substr(match->begin, match->end - match->begin),
+                       .place = span.place,
+                       .number = match->number});
+      found.at(match->number) = true;
+      at = match->end;
+    }
+    if (at > 0 && at < text.size()) spans.push_back(message_text(text.substr(at), span.place));
+    if (at == 0) spans.push_back(std::move(span));
+  }
+  prompt.spans = std::move(spans);
+}
+
+Result<RenderedPrompt> with_media(const PromptMedia& media, RenderedPrompt prompt) {
+  if (media.files.empty()) return prompt;
+  std::vector<bool> found(media.files.size());
+  split_at_names(media, prompt, found);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) return invalid("the model's chat template leaves out '" + media.files[i].place + "'");
+  }
+  return prompt;
 }
 
 RenderedPrompt spans_of(const PrintedChat& printed, const MarkerSet& markers) {
@@ -189,7 +222,9 @@ ordered_json canonical_tools(ordered_json tools) {
   return tools;
 }
 
-Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input) {
+namespace {
+
+Result<RenderedPrompt> render_text(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input) {
   input.tools = canonical_tools(std::move(input.tools));
   input.messages = canonical_messages(chat_template, std::move(input.messages));
   if (input.goes_on()) {
@@ -205,6 +240,14 @@ Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const Ma
   RenderedPrompt prompt = spans_of(printed, markers);
   if (!input.assistant_prefix.empty()) prompt.spans.push_back(message_text(std::move(input.assistant_prefix)));
   return prompt;
+}
+
+}  // namespace
+
+Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input) {
+  const PromptMedia media = std::exchange(input.media, {});
+  TRY_ASSIGN(RenderedPrompt prompt, render_text(chat_template, markers, std::move(input)));
+  return with_media(media, std::move(prompt));
 }
 
 }  // namespace kvkeep::chat

@@ -25,13 +25,16 @@ enum class SpanKind {
   kMarker,       // written by the template: one token
   kText,         // written by the template
   kMessageText,  // from the client's messages, tools or arguments
+  kMedia,        // a picture or sound
 };
 
 struct PromptSpan {
   SpanKind kind = SpanKind::kText;
-  TokenId marker = -1;      // kMarker only
-  std::string text;         // a marker's spelling, or the text
-  std::uint32_t place = 0;  // kMessageText only: a number of RenderedPrompt::places; 0: unknown
+  TokenId marker = -1;      // kMarker; of kMedia the first id, once tokenized
+  std::string text;         // a marker's spelling, the text, or the name of a picture or sound
+  std::uint32_t place = 0;  // of the client's words and media: a number of RenderedPrompt::places; 0: unknown
+  std::size_t number = 0;   // kMedia only: in PromptMedia::files
+  std::size_t ids = 0;      // kMedia only: how many it has, once tokenized
   bool operator==(const PromptSpan&) const = default;
 };
 
@@ -47,7 +50,7 @@ struct RenderedPrompt {
   }
 };
 
-// Renders a whole request. Errors as ChatTemplate::print.
+// Renders a whole request. Errors as ChatTemplate::print, and kInvalid if the template leaves a picture or sound out.
 //
 // An answer that goes on (RenderInput::goes_on) stands where the template puts the content of a last message by the
 // assistant, after everything the template writes before it there: an empty thought, for instance. If a template shows

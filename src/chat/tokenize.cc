@@ -49,10 +49,11 @@ std::string_view strip_after(std::string_view text) { return text.substr(0, text
 // Builds the ids of one prompt; holds text back until it reaches the marker after it.
 class Assembler {
  public:
-  Assembler(const MarkerSet& markers, const TokenizePiece& tokenize_piece)
-      : markers_(markers), tokenize_piece_(tokenize_piece) {}
+  Assembler(const MarkerSet& markers, const TokenizePiece& tokenize_piece, const MediaIds& media_ids)
+      : markers_(markers), tokenize_piece_(tokenize_piece), media_ids_(media_ids) {}
 
   Status add(const PromptSpan& span) {
+    if (span.kind == SpanKind::kMedia) return add_media(span.number);
     if (span.kind != SpanKind::kMarker) {
       text_ += span.text;
       return {};
@@ -77,11 +78,19 @@ class Assembler {
     return {};
   }
 
+  Status add_media(std::size_t number) {
+    TRY(flush(/*strip_end=*/false));
+    TRY_ASSIGN(const std::vector<TokenId> ids, media_ids_(number));
+    tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+    return {};
+  }
+
   std::vector<TokenId> take() { return std::move(tokens_); }
 
  private:
   const MarkerSet& markers_;
   const TokenizePiece& tokenize_piece_;
+  const MediaIds& media_ids_;
   std::vector<TokenId> tokens_;
   std::string text_;
   bool strip_next_ = false;
@@ -100,8 +109,9 @@ Result<std::vector<TokenId>> tokenize_plain(const Vocabulary& vocabulary, const 
 }
 
 Result<std::vector<TokenId>> tokenize_prompt(const Vocabulary& vocabulary, const MarkerSet& markers,
-                                             const RenderedPrompt& prompt, const TokenizePiece& tokenize_piece) {
-  Assembler assembler(markers, tokenize_piece);
+                                             const RenderedPrompt& prompt, const TokenizePiece& tokenize_piece,
+                                             const MediaIds& media_ids) {
+  Assembler assembler(markers, tokenize_piece, media_ids);
   for (const PromptSpan& span : prompt.spans) TRY(assembler.add(span));
   TRY(assembler.flush(/*strip_end=*/false));
   std::vector<TokenId> tokens = assembler.take();

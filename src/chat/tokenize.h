@@ -26,10 +26,15 @@ namespace kvkeep::chat {
 // that looks them up.
 using TokenizePiece = std::function<Result<std::vector<TokenId>>(std::string_view text)>;
 
+// The ids of a picture or sound, by its number.
+using MediaIds = std::function<Result<std::vector<TokenId>>(std::size_t number)>;
+
 // The ids of a prompt; BOS is put first if the vocabulary wants it and the prompt does not start with it.
-// kUnsupported if text spells a marker that this vocabulary cannot write as text.
+// kUnsupported if text spells a marker that this vocabulary cannot write as text. Precondition: `media_ids` is there if
+// the prompt has pictures or sounds.
 Result<std::vector<TokenId>> tokenize_prompt(const Vocabulary& vocabulary, const MarkerSet& markers,
-                                             const RenderedPrompt& prompt, const TokenizePiece& tokenize_piece);
+                                             const RenderedPrompt& prompt, const TokenizePiece& tokenize_piece,
+                                             const MediaIds& media_ids = {});
 Result<std::vector<TokenId>> tokenize_prompt(const Vocabulary& vocabulary, const MarkerSet& markers,
                                              const RenderedPrompt& prompt);
 

@@ -154,7 +154,8 @@ class Engine {
   // Overwrites all cells. libllama frees a cell without that, and masks or clears its contents by products, so that a
   // NaN in it reaches the requests that are computed next to it or in it. Precondition: all sequences are empty.
   virtual void wipe() = 0;
-  // Puts a chunk at the end of `seq`, all of it or nothing. Leaves no logits: a token must be decoded after it.
+  // Puts a chunk at the end of `seq`, all of it or nothing. Leaves the logits of its last embedding as those of batch
+  // entry 0, for has_finite_logits() only: a token must be decoded after it.
   // Preconditions: the ids are one chunk's, with as many embeddings and places as they say; at most tokens_at_once
   // embeddings if they need that.
   virtual DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) = 0;

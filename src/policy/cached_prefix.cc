@@ -14,7 +14,7 @@ class Prefixes {
       : view_(view), limit_(Position{} + (view.prompt_tokens - 1)), cached_(cached_until()) {
     add_ways(nullptr, Position{});
     for (const Resident& resident : view.residents) {
-      const Position shared = std::min({resident.common, resident.length, limit_});
+      const Position shared = whole_until(std::min({resident.common, resident.length, limit_}));
       if (shared > Position{}) add_ways(&resident, shared);
     }
     std::ranges::sort(ways_, [this](const CachedPrefix& a, const CachedPrefix& b) { return rank(a) > rank(b); });
@@ -61,8 +61,16 @@ class Prefixes {
            rows_until({}, CacheTier::kRam) >= way.from_memory;
   }
 
+  // The last position at or before `at` that lies within no run that is taken in as one.
+  Position whole_until(Position at) const {
+    for (const TokenRange& run : view_.whole) {
+      if (run.begin < at && at < run.end) return run.begin;
+    }
+    return at;
+  }
+
   Position cached_until() const {
-    return view_.cached.empty() ? Position{} : std::min(view_.cached.back().range.end, limit_);
+    return view_.cached.empty() ? Position{} : whole_until(std::min(view_.cached.back().range.end, limit_));
   }
 
   // How far the rows go without reading a slower tier than `slowest`, if the first `from` are there.
@@ -73,7 +81,7 @@ class Prefixes {
       if (step.tier > slowest) break;
       end = std::min(step.range.end, cached_);
     }
-    return std::max(end, from);
+    return std::max(whole_until(end), from);
   }
 
   // All ways that begin with the first `shared` tokens of a source, or none of them.
@@ -98,7 +106,7 @@ class Prefixes {
 
   // The last position of the run to which there are rows.
   void add_point(const Restorable& run, const Resident* source, Position shared, Position rows) {
-    const Position to = std::min(run.last, rows);
+    const Position to = whole_until(std::min(run.last, rows));
     if (to == Position{} || to < run.first) return;
     ways_.push_back({source, std::min(shared, to), to, true});
   }

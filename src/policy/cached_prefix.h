@@ -5,10 +5,10 @@
 //
 // A way to begin ends where the sequence is complete: at the end of the part that a resident shares with the prompt, if
 // the resident can be cut there; else at a restorable position. With only rows that is anywhere; where points are
-// needed, only in the runs of PlanView::restorable, up to which memory or cache have the rows. The longest way wins;
-// then the one that takes most from memory (if a fork copies rows, those that RAM also has do not count), the one
-// without a point, the source that is disturbed least, the one used last. A way that takes longer to load than it saves
-// prefill beyond memory is left out.
+// needed, only in the runs of PlanView::restorable, up to which memory or cache have the rows; never within a run of
+// PlanView::whole. The longest way wins; then the one that takes most from memory (if a fork copies rows, those that
+// RAM also has do not count), the one without a point, the source that is disturbed least, the one used last. A way
+// that takes longer to load than it saves prefill beyond memory is left out.
 
 #include <string_view>
 #include <vector>

@@ -127,13 +127,37 @@ TEST(CachedPrefix, EachSlowerTierIsLeftAsideByItself) {
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 30, too slow");
 }
 
-// ---- every small view ----
-
-Position shared(const PlanView& view, const Resident& resident) {
-  return std::min({resident.common, resident.length, at(view.prompt_tokens - 1)});
+TEST(CachedPrefix, NothingEndsWithinARunThatIsTakenInAsOne) {
+  PlanView view = view_of({}, {step(0, 64), step(64, 90, kDisk)}, {{at(50), at(80), CacheTier::kRam, ByteCount{1000}}});
+  view.whole = {{at(60), at(79)}};
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 80, point") << "beyond it";
+  view.cached.pop_back();
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 60, point") << "segments may end within it";
+  view.needs_points = false;
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 60");
+  view.cached.clear();
+  view.residents = {resident(0, 90, 70)};
+  EXPECT_EQ(planned(view), "fork of 0, memory 60, cache 60");
+  view.whole = {{at(0), at(79)}};
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 0");
 }
 
-Position cached_end(const PlanView& view) { return view.cached.empty() ? Position{} : view.cached.back().range.end; }
+// ---- every small view ----
+
+Position whole_until(const PlanView& view, Position where) {
+  for (const TokenRange& run : view.whole) {
+    while (run.begin < where && where < run.end) where = at(where.value() - 1);
+  }
+  return where;
+}
+
+Position shared(const PlanView& view, const Resident& resident) {
+  return whole_until(view, std::min({resident.common, resident.length, at(view.prompt_tokens - 1)}));
+}
+
+Position cached_end(const PlanView& view) {
+  return view.cached.empty() ? Position{} : whole_until(view, view.cached.back().range.end);
+}
 
 bool in_a_run(const PlanView& view, Position where) {
   return std::ranges::any_of(view.restorable,
@@ -153,6 +177,7 @@ bool rows_to(const PlanView& view, Position where) {
 // The furthest position where the request can begin: all are tried.
 Position naive_best(const PlanView& view) {
   for (Position where = at(view.prompt_tokens - 1); where > Position{}; where = at(where.value() - 1)) {
+    if (whole_until(view, where) != where) continue;
     if (complete_in_memory(view, where) || (in_a_run(view, where) && rows_to(view, where))) return where;
   }
   return Position{};
@@ -227,8 +252,11 @@ std::string explore(const Planner& plan) {
     for (const auto& cached : caches) {
       for (const auto& runs : restorable) {
         PlanView view = view_of(residents, cached, runs);
-        for (view.prompt_tokens = 1; view.prompt_tokens <= 5; view.prompt_tokens += 2) {
-          if (auto what = wrong(view, plan(view)); !what.empty()) return what;
+        for (const std::size_t whole_end : {0, 3, 4}) {
+          view.whole.assign(whole_end > 0 ? 1 : 0, {at(1), at(whole_end)});
+          for (view.prompt_tokens = 1; view.prompt_tokens <= 5; view.prompt_tokens += 2) {
+            if (auto what = wrong(view, plan(view)); !what.empty()) return what;
+          }
         }
       }
     }
@@ -260,6 +288,7 @@ TEST(CachedPrefix, TheTwinCatchesMutants) {
         for (Restorable& run : view.restorable) run.last = run.first;
       }),
       seeing([](PlanView& view) { view.cached.clear(); }),
+      seeing([](PlanView& view) { view.whole.clear(); }),
       seeing([](PlanView& view) { view.residents.clear(); }),
       seeing([](PlanView& view) { ++view.prompt_tokens; }),
       [](const PlanView& view) {

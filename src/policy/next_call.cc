@@ -69,6 +69,7 @@ std::size_t slice_limit(const ScheduleView& view, const ScheduledRequest& reques
 }
 
 std::size_t slice_tokens(const ScheduleView& view, const ScheduledRequest& request) {
+  if (request.at_once > 0) return request.at_once;
   const Position prompt_end = Position{} + request.tokens;
   const std::size_t end = std::min(prompt_end, request.next_cut.value_or(prompt_end)).value();
   const std::size_t left = end - request.held;
@@ -120,7 +121,7 @@ std::vector<std::size_t> next_decode(const ScheduleView& view) {
 std::optional<NextSlice> next_slice(const ScheduleView& view) {
   const ScheduledRequest* first = nullptr;
   for (const ScheduledRequest& request : view.admitted) {
-    if (!is_in(request, Phase::kPrefill)) continue;
+    if (!is_in(request, Phase::kPrefill) || request.encodes) continue;
     if (first == nullptr || before_in_prefill(view, request, *first)) first = &request;
   }
   if (first == nullptr) return std::nullopt;

@@ -56,6 +56,8 @@ struct ScheduledRequest {
   std::size_t tokens = 0;                 // of the prompt, and of the reply so far
   std::size_t held = 0;                   // of these, in the model's memory
   std::optional<Position> next_cut = {};  // a slice ends there at the latest: state is captured
+  bool encodes = false;                   // its next slice is of a picture or sound that is still being encoded
+  std::size_t at_once = 0;                // > 0: its next slice has just these tokens, whatever the limits say
   std::uint32_t passed = 0;               // slices of others since its own last one
   bool operator==(const ScheduledRequest&) const = default;
 };

@@ -70,6 +70,8 @@ struct PlanView {
   bool needs_points = false;
   std::vector<Restorable> restorable = {};
   bool forks_copy = false;  // each sequence has cells of its own
+  // Runs of the prompt that the model takes in as one, ascending: nothing that is reused ends within one.
+  std::vector<TokenRange> whole = {};
 };
 
 struct Plan {

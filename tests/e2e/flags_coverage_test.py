@@ -13,6 +13,7 @@ import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401
 import monitoring_test  # noqa: F401
 import infill_test  # noqa: F401
+import media_test  # noqa: F401
 import reply_form_test  # noqa: F401
 import rpc_test  # noqa: F401
 import sampled_turns_test  # noqa: F401

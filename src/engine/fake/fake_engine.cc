@@ -120,8 +120,9 @@ DecodeStatus FakeEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
     return cancelled_ ? DecodeStatus::kAborted : DecodeStatus::kFailed;
   }
   if (batch.size() > memory_.cells_available(seq)) return DecodeStatus::kNoCells;
+  batch.back().want_logits = true;
   append_tokens(batch);
-  logits_.clear();
+  logits_.assign(1, logits_.back());
   tokens_decoded_ += runs->front().shape.embeddings;
   return DecodeStatus::kOk;
 }

@@ -154,6 +154,7 @@ DecodeStatus LlamaEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
   }
   const std::uint64_t mark = log_mark();
   const DecodeStatus status = status_of(decode_embeddings(seq, chunk, shape), mark);
+  if (status == DecodeStatus::kNoCells) return status;
   if (status != DecodeStatus::kOk) {
     memory_->drop_undecoded(seq);
     return status;
@@ -174,7 +175,9 @@ std::int32_t LlamaEngine::decode_embeddings(SeqId seq, const MediaChunk& chunk, 
     const std::size_t count = std::min<std::size_t>(description_.batch_tokens, shape.embeddings - done);
     if (pools_ != nullptr) pools_->begin(count);
     code = cancelled_ ? 2 : llama_decode(context_.get(), batch.part(done, count));
+    if (code == 1 && done > 0) code = -1;  // part of the chunk is there: not as if nothing had changed
     done += count;
+    batch_places_.assign(1, static_cast<std::int32_t>(count) - 1);
   }
   if (chunk.at_once) llama_set_causal_attn(context_.get(), true);
   return code;

@@ -29,6 +29,7 @@ llama_batch MediaBatch::part(std::size_t begin, std::size_t count) {
   sequence_counts_.assign(count, 1);
   sequences_.assign(count, &seq_);
   logits_.assign(count, 0);
+  if (begin + count == chunk_.embeddings.size() / embedding_size_) logits_.back() = 1;
   // libllama only reads the embeddings.
   auto* embeddings = const_cast<float*>(chunk_.embeddings.data()) + begin * embedding_size_;
   return {.n_tokens = static_cast<std::int32_t>(count),

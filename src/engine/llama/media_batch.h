@@ -18,16 +18,19 @@ class MediaBatch {
   // `first` is libllama's position of the chunk. The embeddings must outlive the batch.
   MediaBatch(const llama_model& model, llama_seq_id seq, llama_pos first, const MediaChunk& chunk);
 
-  // Returns `count` embeddings from `begin` on. Valid until the next call.
+  // Returns `count` embeddings from `begin` on; logits are wanted after the chunk's last one. Valid until the next
+  // call.
   llama_batch part(std::size_t begin, std::size_t count);
 
  private:
   llama_pos position(std::size_t part, std::size_t index) const;
 
-  std::size_t position_parts_;
+  std::size_t position_parts_;  // 4 with M-RoPE, else 1
   std::size_t embedding_size_;
   llama_pos first_;
   const MediaChunk& chunk_;
+
+  // Of the part, as libllama refers to them.
   llama_seq_id seq_;
   std::vector<llama_pos> positions_;
   std::vector<std::int32_t> sequence_counts_;

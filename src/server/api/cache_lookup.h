@@ -29,7 +29,7 @@ struct LookupRequest {
 Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults);
 
 // Reads the prompt out of such a body.
-Result<PromptSource> read_lookup_prompt(Json& json, const RequestDefaults& defaults);
+Result<PromptSource> read_lookup_prompt(Json& json, MediaReader media, const RequestDefaults& defaults);
 
 // ---- cache_orders.cc: POST /cache/pin, /cache/unpin and /cache/clear (docs/cache-api.md). A field that is not known
 // is refused: these requests change what is kept, and a slip would change something else than was meant. ----

@@ -43,7 +43,7 @@ Result<std::string> read_id(const Json& body) {
   return id;
 }
 
-Result<NamedPrefix> read_prefix(Json& body, const RequestDefaults& defaults) {
+Result<NamedPrefix> read_prefix(Json& body, MediaReader media, const RequestDefaults& defaults) {
   NamedPrefix named;
   TRY_ASSIGN(named.cache_salt, read_cache_salt(body));
   const bool by_id = field(body, "id") != nullptr;
@@ -51,7 +51,7 @@ Result<NamedPrefix> read_prefix(Json& body, const RequestDefaults& defaults) {
   if (by_id) {
     TRY_ASSIGN(named.id, read_id(body));
   } else {
-    TRY_ASSIGN(named.prompt, read_lookup_prompt(body, defaults));
+    TRY_ASSIGN(named.prompt, read_lookup_prompt(body, std::move(media), defaults));
   }
   return named;
 }
@@ -59,12 +59,14 @@ Result<NamedPrefix> read_prefix(Json& body, const RequestDefaults& defaults) {
 }  // namespace
 
 Result<NamedPrefix> parse_named_prefix(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY(check_fields(json, kPrefixFields));
-  return read_prefix(json, defaults);
+  return read_prefix(json, std::move(media), defaults);
 }
 
 Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY(check_fields(json, kClearFields));
   ClearRequest asked;
@@ -83,7 +85,7 @@ Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaul
         "required; only a prefix and 'unused_s' may come together");
   }
   if (has_prefix) {
-    TRY_ASSIGN(asked.prefix, read_prefix(json, defaults));
+    TRY_ASSIGN(asked.prefix, read_prefix(json, std::move(media), defaults));
   }
   return asked;
 }

@@ -22,6 +22,9 @@ namespace {
 
 Json model_entry(const ModelCard& model) {
   const Json text = Json::array({"text"});
+  Json input = text;
+  if (model.pictures) input.push_back("image");
+  if (model.sound) input.push_back("audio");
   const Json meta = {
       {"vocab_type", model.vocabulary_type},
       {"n_vocab", model.vocabulary_size},
@@ -41,7 +44,7 @@ Json model_entry(const ModelCard& model) {
       {"display_name", model.id},
       {"aliases", model.names},
       {"tags", model.tags},
-      {"architecture", {{"input_modalities", text}, {"output_modalities", text}}},
+      {"architecture", {{"input_modalities", std::move(input)}, {"output_modalities", text}}},
       {"created_at", rfc3339(model.created_s)},
       {"meta", meta},
   };
@@ -51,10 +54,12 @@ Json model_entry(const ModelCard& model) {
 Json ollama_entry(const ModelCard& model) {
   const Json details = {{"parent_model", ""}, {"format", "gguf"},     {"family", ""},
                         {"families", {""}},   {"parameter_size", ""}, {"quantization_level", ""}};
+  Json capabilities = Json::array({"completion"});
+  if (model.pictures || model.sound) capabilities.push_back("multimodal");
   return {
       {"name", model.id},  {"model", model.id},  {"modified_at", ""},
       {"size", ""},        {"digest", ""},       {"type", "model"},
-      {"description", ""}, {"tags", {""}},       {"capabilities", {"completion"}},
+      {"description", ""}, {"tags", {""}},       {"capabilities", std::move(capabilities)},
       {"parameters", ""},  {"details", details},
   };
 }

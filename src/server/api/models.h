@@ -22,6 +22,8 @@ struct ModelCard {
   std::string file_type = {};           // how most weights are quantized: "Q8_0"
   std::vector<std::string> names = {};  // that the operator gave; requests may use any of them
   std::vector<std::string> tags = {};   // the operator's words about the model; they change nothing
+  bool pictures = false;                // the model takes them
+  bool sound = false;
 };
 
 // One entry, as llama-server's; "models" is the list as Ollama's clients read it.

@@ -216,16 +216,20 @@ Result<GenerationRequest> parse_infill(std::string body, const RequestDefaults& 
 }
 
 std::string props_reply(const ServerProps& props, const RequestDefaults& defaults) {
+  const std::string marker = defaults.media ? defaults.media->marker : std::string();
   GenerationRequest request;
   request.sampling = defaults.sampling;
   request.max_tokens = defaults.max_tokens;
+  const bool sees = defaults.media && defaults.media->pictures;
+  const bool hears = defaults.media && defaults.media->sound;
   return to_line({
       {"default_generation_settings", {{"params", settings_json(request)}, {"n_ctx", props.context_tokens}}},
       {"total_slots", props.parallel},
       {"model_alias", props.model_name},
       {"model_ftype", props.file_type},
       {"model_path", props.model_path},
-      {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
+      {"modalities", {{"vision", sees}, {"video", false}, {"audio", hears}}},
+      {"media_marker", marker},
       {"endpoint_slots", props.endpoints.slots},
       {"endpoint_props", props.endpoints.props},
       {"endpoint_metrics", props.endpoints.metrics},

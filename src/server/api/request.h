@@ -21,6 +21,7 @@
 #include "chat/tools/piece_stream.h"
 #include "chat/tools/reply_parser.h"
 #include "engine/sampling.h"
+#include "server/api/media_parts.h"
 #include "server/api/output_format.h"
 
 namespace kvkeep::server::api {
@@ -40,9 +41,6 @@ struct ToolUse {
   std::vector<std::string> allowed = {};
   bool parallel = true;  // false: the reply ends with its first call
 };
-
-// Texts and ids in turn. Each text is tokenized by itself; BOS comes only before a text that the prompt begins with.
-using MixedPrompt = std::vector<std::variant<std::string, std::vector<TokenId>>>;
 
 // A text with a gap that the reply fills. Markers are not looked for in any of its texts.
 struct FillIn {
@@ -123,6 +121,9 @@ struct RequestDefaults {
   std::string thought_ending = {};                   // the last words of a thought that is ended by force
   nlohmann::ordered_json template_kwargs = nullptr;  // more variables for chat templates; a request's own win
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
+  std::optional<MediaRules> media = {};  // empty: the model takes text only
+
+  const MediaRules* media_rules() const { return media ? &*media : nullptr; }
 };
 
 }  // namespace kvkeep::server::api

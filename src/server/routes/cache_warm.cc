@@ -88,6 +88,7 @@ Result<Job> job_for(const Service& service, HttpRequest& http) {
   job.id = reply_header(service, "warm-").id;
   job.kind = "warm";
   job.prompt = std::move(prompt.ids);
+  job.media = std::move(prompt.media);
   job.asker = std::make_shared<Asker>(Asker{std::move(prompt.parts),
                                             owner_of(service, http, tenant_of(service, http, read.cache_salt)),
                                             named_session_of(http), conversation_of(http), program_of(http)});

@@ -155,6 +155,7 @@ class Starter {
     job.id = earlier == 0 ? generation_.id : fmt::format("{}/{}", generation_.id, earlier);
     job.kind = generation_.kind;
     job.prompt = std::move(prompt.ids);
+    job.media = std::move(prompt.media);
     job.asker = std::make_shared<Asker>(
         Asker{std::move(prompt.parts),
               owner_of(service_, generation_.http, tenant_of(service_, generation_.http, request_.cache_salt)),

@@ -1,7 +1,7 @@
 #pragma once
 
-// The memory of handlers, within bounds: values computed from texts, ids of pieces of prompts, the order of keys, the
-// lines that the log has, and the thoughts that clients may end.
+// The memory of handlers, within bounds: values computed from texts, ids of pieces of prompts, parts of files, the
+// order of keys, the lines that the log has, and the thoughts that clients may end.
 
 #include <atomic>
 #include <cstddef>
@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "base/types.h"
+#include "engine/projector.h"
 
 namespace kvkeep::server {
 
@@ -112,6 +113,9 @@ class PieceMemo : public TextMemo<std::vector<TokenId>> {
     TextMemo::remember(text, std::move(ids), bytes, tenant);
   }
 };
+
+// Remembers the parts of pictures and sounds, by the hash that names their file.
+using MediaMemo = TextMemo<std::vector<engine::MediaPart>>;
 
 // The order of keys in the definitions of tools. Clients that build them anew may send the same definition in another
 // order; templates print the keys in the order sent, and the prompt would part there, before everything else.

@@ -100,6 +100,9 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
       gauge("kvkeep_cells_used", "Cells that hold tokens; those of shared prefixes count once.", stats.cells.used),
       gauge("kvkeep_cells_shared", "Cells that several conversations share.", stats.cells.shared),
       audits(stats.audits),
+      counter("kvkeep_media_encoded_total", "Pictures and sounds that the projector turned into embeddings.",
+              number(stats.media_encoded)),
+      counter("kvkeep_media_encode_seconds_total", "Time that the projector took for them.", seconds(stats.encode_ms)),
   };
 }
 

@@ -97,6 +97,7 @@ void NextRequest::prefill_ahead() {
   job.tenant = tenant_;
   job.markers = markers_of(prompt->ids, service_.turn_openings);
   job.prompt = std::move(prompt->ids);
+  job.media = std::move(prompt->media);
   (void)service_.scheduler->submit(std::move(job), std::make_shared<NobodyListens>());  // refused: others are there
 }
 

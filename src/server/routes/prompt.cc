@@ -6,9 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "base/media_ids.h"
 #include "chat/tokenize.h"
+#include "engine/projector.h"
 #include "server/routes/exact_replay.h"
 #include "server/routes/fill_in.h"
+#include "server/run/encoded_media.h"
 
 namespace kvkeep::server {
 namespace {
@@ -46,22 +49,6 @@ Result<Prompt> of_text(const Service& service, const std::string& text, const As
   const TokenizeOptions raw{.add_special = true, .parse_special = true};
   TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->tokenize(text, raw, asking.gone));
   return of_ids(std::move(ids));
-}
-
-// Spellings become markers in each text, and only a text at the beginning has BOS, as the vocabulary wants.
-Result<Prompt> of_mixed(const Service& service, const api::MixedPrompt& parts, const Asking& asking) {
-  std::vector<TokenId> all;
-  for (const auto& part : parts) {
-    if (const auto* ids = std::get_if<std::vector<TokenId>>(&part)) {
-      all.insert(all.end(), ids->begin(), ids->end());
-      continue;
-    }
-    const TokenizeOptions raw{.add_special = &part == &parts.front(), .parse_special = true};
-    TRY_ASSIGN(const std::vector<TokenId> ids,
-               service.long_text->tokenize(std::get<std::string>(part), raw, asking.gone));
-    all.insert(all.end(), ids.begin(), ids.end());
-  }
-  return of_ids(std::move(all));
 }
 
 // The tokens of a reply that a prompt with a gap leaves room for.
@@ -173,8 +160,90 @@ std::shared_ptr<const PromptParts> parts_of(const Service& service, const chat::
   return std::make_shared<PromptParts>(chat::parts_of(rendered, ids, *service.piece_sizes, put_first ? 1 : 0));
 }
 
+// Finds out the parts of files. To read the head of a picture takes no time, but the samples of a sound must be
+// counted.
+Result<std::vector<engine::MediaPart>> parts_of(const Service& service, const chat::MediaFile& file,
+                                                const Asking& asking) {
+  const std::string name = file.hash.hex();
+  if (const auto known = service.media_memo->find(name, asking.tenant)) return *known;
+  auto parts = service.projector->plan(std::as_bytes(std::span(*file.bytes)));
+  if (!parts) return invalid("'" + file.place + "': " + parts.error().message);
+  std::size_t bytes = parts->size() * sizeof(engine::MediaPart);
+  for (const engine::MediaPart& part : *parts) bytes += part.tokens.size() * sizeof(TokenId);
+  service.media_memo->remember(name, *parts, bytes, asking.tenant);
+  return parts;
+}
+
+Error no_text_after_media() { return invalid("no text comes after the last picture or sound"); }
+
+// The ids of files, and where the embeddings of their chunks come from.
+class MediaTokens {
+ public:
+  MediaTokens(const Service& service, std::vector<chat::MediaFile> files, const Asking& asking)
+      : service_(service), files_(std::move(files)), asking_(asking) {}
+
+  Result<std::vector<TokenId>> add(std::size_t number) {
+    const chat::MediaFile& file = files_[number];
+    TRY_ASSIGN(const std::vector<engine::MediaPart> parts, parts_of(service_, file, asking_));
+    const auto source = std::make_shared<const PromptFile>(PromptFile{file.hash, file.bytes, file.place});
+    std::uint32_t chunk = 0;
+    for (const engine::MediaPart& part : parts) {
+      if (part.is_chunk()) sources_.push_back({source, chunk++});
+    }
+    ids_[number] = engine::prompt_ids(parts, file.hash);
+    return ids_[number];
+  }
+  // Notes which ids stand where the files' names were.
+  void note_ids(chat::RenderedPrompt& rendered) const {
+    for (chat::PromptSpan& span : rendered.spans) {
+      if (span.kind != chat::SpanKind::kMedia || ids_[span.number].empty()) continue;
+      span.marker = ids_[span.number].front();
+      span.ids = ids_[span.number].size();
+    }
+  }
+  std::vector<ChunkSource> take() { return std::move(sources_); }
+
+ private:
+  const Service& service_;
+  const std::vector<chat::MediaFile> files_;
+  const Asking& asking_;
+  std::vector<ChunkSource> sources_;
+  std::vector<std::vector<TokenId>> ids_ = std::vector<std::vector<TokenId>>(files_.size());
+};
+
+// Spellings become markers in each text, and only what stands at the beginning has BOS, as the vocabulary wants.
+Result<Prompt> of_mixed(const Service& service, const api::MixedPrompt& parts, const Asking& asking) {
+  std::vector<chat::MediaFile> files;
+  for (const auto& part : parts) {
+    if (const auto* file = std::get_if<chat::MediaFile>(&part)) files.push_back(*file);
+  }
+  MediaTokens media(service, std::move(files), asking);
+  std::vector<TokenId> all;
+  const auto add = [&all](const std::vector<TokenId>& ids) { all.insert(all.end(), ids.begin(), ids.end()); };
+  std::size_t file = 0;
+  for (const auto& part : parts) {
+    if (const auto* ids = std::get_if<std::vector<TokenId>>(&part)) {
+      add(*ids);
+      continue;
+    }
+    const auto* text = std::get_if<std::string>(&part);
+    const TokenizeOptions raw{.add_special = &part == &parts.front(), .parse_special = true};
+    TRY_ASSIGN(const std::vector<TokenId> ids,
+               service.long_text->tokenize(text != nullptr ? *text : std::string(), raw, asking.gone));
+    add(ids);
+    if (text != nullptr) continue;
+    TRY_ASSIGN(const std::vector<TokenId> of_file, media.add(file++));
+    add(of_file);
+  }
+  if (!all.empty() && is_media_id(all.back())) return no_text_after_media();
+  Prompt prompt = of_ids(std::move(all));
+  prompt.media = media.take();
+  return prompt;
+}
+
 Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Asking& asking) {
-  TRY_ASSIGN(const chat::RenderedPrompt rendered,
+  MediaTokens media(service, input.media.files, asking);
+  TRY_ASSIGN(chat::RenderedPrompt rendered,
              chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
   std::size_t text_bytes = 0;
   std::size_t marker_tokens = 0;
@@ -188,11 +257,15 @@ Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, cons
   if (asking.counting == Counting::kWhereItFits) {
     if (auto refused = too_long(service, text_bytes, least)) return *std::move(refused);
   }
-  TRY_ASSIGN(std::vector<TokenId> ids,
-             chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered,
-                                   [&](std::string_view text) { return tokenize_piece(service, text, asking); }));
+  TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_prompt(
+                                           *service.vocabulary, *service.markers, rendered,
+                                           [&](std::string_view text) { return tokenize_piece(service, text, asking); },
+                                           [&](std::size_t number) { return media.add(number); }));
+  if (!ids.empty() && is_media_id(ids.back())) return no_text_after_media();
   Prompt prompt = of_ids(std::move(ids));
+  media.note_ids(rendered);
   prompt.parts = parts_of(service, rendered, prompt.ids);
+  prompt.media = media.take();
   prompt.thinking_open = chat::tools::thinking_is_open(service.reply_format, rendered);
   return prompt;
 }
@@ -207,6 +280,16 @@ Result<Prompt> of_chat(const Service& service, chat::RenderInput& input, const A
   if (!replays || prompt.ids.empty()) return prompt;
   const auto render = [&](chat::RenderInput changed) { return as_rendered(service, std::move(changed), asking); };
   return replay_sampled(service, input, std::move(prompt), render, asking.tenant);
+}
+
+// Another prompt may have another picture there, or go on otherwise after the same one.
+void add_media_ends(TokenSpan prompt, std::vector<Position>& ends) {
+  const auto runs = media_runs(prompt);
+  if (!runs) return;
+  for (const MediaRun& run : *runs) {
+    if (run.range.begin > Position{}) ends.push_back(run.range.begin);
+    ends.push_back(run.range.end);
+  }
 }
 
 }  // namespace
@@ -227,7 +310,10 @@ policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& ope
   policy::PromptMarkers markers;
   std::ranges::merge(turns.user, turns.assistant, std::back_inserter(markers.message_ends));
   std::ranges::copy(turns.tool_results, std::back_inserter(markers.message_ends));
+  add_media_ends(prompt, markers.message_ends);
   std::ranges::sort(markers.message_ends);
+  const auto twice = std::ranges::unique(markers.message_ends);
+  markers.message_ends.erase(twice.begin(), twice.end());
   if (turns.stable_end < Position{} + prompt.size()) {
     markers.generation_prompt = turns.stable_end;
     turns.assistant.pop_back();

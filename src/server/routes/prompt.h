@@ -24,6 +24,7 @@ namespace kvkeep::server {
 
 struct Prompt {
   std::vector<TokenId> ids;                       // empty if tokens_min shows that they are too many for the context
+  std::vector<ChunkSource> media = {};            // of each chunk of a picture or sound among the ids, in their order
   std::size_t tokens_min = 0;                     // the number of tokens, or a lower bound of it
   bool is_counted = true;                         // tokens_min is exact
   std::shared_ptr<const PromptParts> parts = {};  // where the ids' text came from; null: it has no messages
@@ -41,14 +42,16 @@ enum class MessagesAfter { kGone, kStay };
 
 // Takes the text or messages out of `source`. Only prompts of `tenant` shape it or speed it up. service.stabilizers
 // leave parts of messages out; messages that stay in `source` lack those parts, too. Errors of rendering and
-// tokenizing; kAborted once `gone` returns true; a prompt that is too long is no error. A text with a gap is cut so
+// tokenizing; kInvalid for a picture or sound that cannot be read; kAborted once `gone` returns true; a prompt that is
+// too long is no error. A text with a gap is cut so
 // that a reply of `max_tokens` has room; kUnsupported if the model fills none in.
 Result<Prompt> read_prompt(
     const Service& service, api::PromptSource& source, const Tenant& tenant = kNoTenant,
     const std::function<bool()>& gone = [] { return false; }, Counting counting = Counting::kWhereItFits,
     MessagesAfter messages = MessagesAfter::kGone, std::optional<std::int64_t> max_tokens = {});
 
-// Where the next prompt may part from this one. A turn's beginning is the end of the message before it.
+// Where the next prompt may part from this one. A turn's beginning is the end of the message before it; pictures and
+// sounds are messages of their own.
 policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings);
 
 }  // namespace kvkeep::server

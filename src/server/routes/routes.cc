@@ -241,7 +241,8 @@ void chat_input_tokens(const Service& service, HttpRequest& http, ResponseWriter
   send_input_tokens(writer, *tokens, told);
 }
 
-std::string text_of_part(const Service& service, const std::variant<std::string, std::vector<TokenId>>& part) {
+std::string text_of_part(const Service& service, const api::MixedPrompt::value_type& part) {
+  if (std::holds_alternative<chat::MediaFile>(part)) return "[media]";
   if (const auto* text = std::get_if<std::string>(&part)) return *text;
   return service.vocabulary->text_of(std::get<std::vector<TokenId>>(part), /*with_special=*/true);
 }

@@ -53,6 +53,7 @@ namespace kvkeep::server {
 // Memory for tokenized texts of prompts: enough for some 50 MB of conversations.
 inline constexpr ByteCount kPieceMemoBytes = mebibytes(64);
 inline constexpr ByteCount kKeyOrdersBytes = mebibytes(8);
+inline constexpr ByteCount kMediaMemoBytes = mebibytes(4);
 
 // Silence after which a stream sends a comment: proxies and clients take a longer silence for a dead connection.
 inline constexpr std::int64_t kKeepAliveMs = 5'000;
@@ -84,6 +85,8 @@ struct Service {
   chat::TurnOpenings turn_openings;
   chat::tools::ReplyFormat reply_format;
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
+  engine::Projector* projector = nullptr;  // null: the model takes text only
+  std::unique_ptr<MediaMemo> media_memo = std::make_unique<MediaMemo>(kMediaMemoBytes);
   std::unique_ptr<KeyOrders> key_orders = std::make_unique<KeyOrders>(kKeyOrdersBytes);
   chat::Stabilizers stabilizers;
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as the client sends them

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/media_ids.h"
 #include "cache/cache.h"
 #include "engine/engine.h"
 
@@ -123,7 +124,8 @@ bool Audit::find_subject(SeqId seq) {
   for (int i = 0; i < kTries; ++i) {
     std::optional<cache::StoredPath> path = cache_.random_path(random());
     if (!path) return false;
-    if (has_adapters(path->tenant)) continue;  // other scales than now computed it
+    if (has_adapters(path->tenant)) continue;                      // other scales than now computed it
+    if (std::ranges::any_of(path->tokens, is_media_id)) continue;  // no pixels are kept to compute it anew
     if (look_at(seq, {std::move(*path), {}}) && fits()) return true;
   }
   return false;

@@ -29,10 +29,20 @@ struct FoundBreak;
 struct RequestOrigin;
 struct TokenScores;
 
+struct PromptFile;
+
+// Where the embeddings of a chunk of a prompt come from, if its rows are not known.
+struct ChunkSource {
+  std::shared_ptr<const PromptFile> file;  // encoded_media.h
+  std::uint32_t number = 0;                // of the chunk in the file
+};
+
 struct Job {
-  std::string id;               // as the client knows it; for the log
-  std::string kind;             // "chat" or "completion", for the log
-  std::vector<TokenId> prompt;  // not empty, shorter than the context; text matching may put other ids in its place
+  std::string id;    // as the client knows it; for the log
+  std::string kind;  // "chat" or "completion", for the log
+  // Not empty, shorter than the context, and ends with a token; text matching may put other ids in its place.
+  std::vector<TokenId> prompt;
+  std::vector<ChunkSource> media = {};  // of each chunk among the prompt's ids, in their order
   engine::SamplingParams sampling;
   std::optional<std::int64_t> max_tokens = {};       // empty: until the context is full
   bool cache_prompt = true;                          // false: neither reads nor writes any tier

@@ -1,9 +1,12 @@
 #include "server/run/lookup.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
+#include "base/assert.h"
+#include "base/media_ids.h"
 #include "cache/cache.h"
 #include "server/run/found_break.h"
 #include "server/run/restore.h"
@@ -64,10 +67,20 @@ void leave_out_shallow(Explanation& told) {
   told.candidates.erase(first, first + static_cast<std::ptrdiff_t>(told.candidates_left_out));
 }
 
+// Ids of chunks come from this server, so they are whole.
+std::vector<TokenRange> chunks_of(TokenSpan tokens) {
+  const auto runs = media_runs(tokens);
+  KVKEEP_ASSERT(runs.ok(), "the ids of a chunk are as they were made");
+  std::vector<TokenRange> chunks;
+  for (const MediaRun& run : *runs) chunks.push_back(run.range);
+  return chunks;
+}
+
 // All tokens after the prompt will have been sampled.
 EffectiveTokens effective_tokens(std::vector<TokenId> tokens, std::span<const TokenRange> sampled,
                                  const policy::PromptMarkers& markers) {
   EffectiveTokens effective{.tokens = std::move(tokens), .sampled = {}, .markers = markers};
+  effective.media = chunks_of(effective.tokens);
   effective.sampled.assign(sampled.begin(), sampled.end());
   const Position end = Position{} + effective.tokens.size();
   if (!effective.sampled.empty() && effective.sampled.back().end == end) {
@@ -94,6 +107,13 @@ EffectiveTokens as_sent(const Job& job) {
   EffectiveTokens effective = effective_tokens(job.prompt, {}, job.markers);
   effective.asker = job.asker;
   return effective;
+}
+
+Position outside_media(std::span<const TokenRange> media, Position at) {
+  const auto after = std::ranges::upper_bound(media, at, {}, &TokenRange::begin);
+  if (after == media.begin()) return at;
+  const TokenRange last = *std::prev(after);
+  return at < last.end ? last.begin : at;
 }
 
 PromptLookup::PromptLookup(const LookupOptions& options, const cache::ModelMemory& memory, cache::Cache& cache,
@@ -131,6 +151,7 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   view.needs_points = memory_.shape().needs_points();
   view.sequence_free = sequences_.free().has_value();
   view.residents = sequences_.residents(tokens, tiers.memory && cached(job) ? &job.tenant : nullptr);
+  view.whole = chunks_of(tokens);
   if (found.lease != nullptr) {
     for (const cache::LeasedStep& step : found.lease->steps()) {
       view.cached.push_back({step.range, step.payload == nullptr ? step.tier : cache::Tier::kRam, step.bytes});

@@ -55,9 +55,12 @@ struct EffectiveTokens {
   std::vector<TokenId> tokens;
   std::vector<TokenRange> sampled;          // the ids that this server sampled, including those to come
   policy::PromptMarkers markers;            // of the effective prompt
+  std::vector<TokenRange> media = {};       // chunks of pictures and sounds among the tokens
   std::optional<Position> text_from = {};   // the first id that replaces others of the same text
   std::shared_ptr<const Asker> asker = {};  // the job's, with the parts of the effective prompt
 };
+// The last position at or before `at` where a sequence of them may end: not within a chunk.
+Position outside_media(std::span<const TokenRange> media, Position at);
 // The prompt as it was sent.
 EffectiveTokens as_sent(const Job& job);
 

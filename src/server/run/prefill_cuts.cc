@@ -8,6 +8,7 @@
 #include "cache/cache.h"
 #include "cache/cache_stats.h"
 #include "index/text_match.h"
+#include "server/run/lookup.h"
 
 namespace kvkeep::server {
 
@@ -24,6 +25,16 @@ constexpr std::size_t kLearntGap = 32;
 
 // Lines longer than this are cut off here: their beginning is not looked for.
 constexpr std::size_t kLookBackTokens = 256;
+
+// Of cuts within a chunk, one is left before it.
+std::vector<policy::Cut> outside_chunks(std::vector<policy::Cut> cuts, std::span<const TokenRange> media,
+                                        Position held) {
+  for (policy::Cut& cut : cuts) cut.at = outside_media(media, cut.at);
+  const auto twice = std::ranges::unique(cuts, {}, &policy::Cut::at);
+  cuts.erase(twice.begin(), twice.end());
+  std::erase_if(cuts, [held](const policy::Cut& cut) { return cut.at <= held; });
+  return cuts;
+}
 
 }  // namespace
 
@@ -92,7 +103,7 @@ PrefillCuts CutPlanner::plan(const PrefillStart& start, SeqId seq, const Sequenc
         "--kv-cache-cold-max-tokens {} id={}",
         view.prompt_tokens, options_.cuts.cold_max_tokens, start.job.id);
   }
-  return PrefillCuts(std::move(plan.cuts));
+  return PrefillCuts(outside_chunks(std::move(plan.cuts), start.media, held.end()));
 }
 
 // Finds where the prompt's text suggests that other prompts of its client will part from it. Windows need no such cuts:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/types.h"
@@ -69,6 +70,7 @@ struct PrefillStart {
   TokenSpan tokens;  // the effective prompt, and the sampled ids of a reply that was interrupted
   std::size_t prompt_tokens = 0;
   const policy::PromptMarkers& markers;
+  std::span<const TokenRange> media = {};  // chunks of pictures and sounds: no cut goes through one
   const policy::KnownPath& known;
   bool first = true;  // false if it was interrupted
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 #include "os/clock.h"
 #include "policy/share.h"
 #include "server/run/branches.h"
@@ -20,6 +21,12 @@ std::size_t sampler_window(const engine::SamplingParams& params) {
   const auto tokens = [](std::int32_t last_n) { return last_n < 0 ? SIZE_MAX : static_cast<std::size_t>(last_n); };
   const std::size_t sequences = params.dry_multiplier != 0.0F ? tokens(params.dry_penalty_last_n) : 0;
   return std::max({std::size_t{64}, tokens(params.repeat_last_n), sequences});
+}
+
+// The ids of the next picture or sound from `at` on.
+std::optional<TokenRange> next_chunk(const Request& request, Position at) {
+  const auto next = std::ranges::lower_bound(request.effective.media, at, {}, &TokenRange::begin);
+  return next == request.effective.media.end() ? std::nullopt : std::optional(*next);
 }
 
 }  // namespace
@@ -79,7 +86,9 @@ Occupant occupant(const Request& request, bool cached) {
 Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& sampling, TokenSpan tokens,
                                                       engine::Engine& engine) {
   TRY_ASSIGN(std::unique_ptr<engine::Sampler> sampler, engine.make_sampler(sampling));
-  for (const TokenId token : tokens.last(std::min(sampler_window(sampling), tokens.size()))) sampler->accept(token);
+  for (const TokenId token : tokens.last(std::min(sampler_window(sampling), tokens.size()))) {
+    if (!is_media_id(token)) sampler->accept(token);
+  }
   return sampler;
 }
 
@@ -203,6 +212,14 @@ void tell_prefilled(Request& request, std::size_t held, double ms_since_start) {
   request.sink->on_prefill(request.stats, processed, ms_since_start);
 }
 
+void tell_encoded(Request& request, std::size_t held, std::int64_t now_ns) {
+  if (!request.encodes()) return;
+  const auto chunk = next_chunk(request, Position{} + held);
+  if (!chunk) return;
+  const auto done = static_cast<std::size_t>(request.encoding->share() * static_cast<double>(chunk->size()));
+  tell_prefilled(request, held + done, os::elapsed_ms(request.started_ns, now_ns));
+}
+
 Error stopped() { return aborted("the server is shutting down"); }
 
 Error bad_logits() {
@@ -229,6 +246,12 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
     batch.push_back({*request.seq, tokens[i], Position{} + i, request.wants_scores() || i + 1 == range.end.value()});
   }
   return batch;
+}
+
+bool take_less(Request& request, Position from) {
+  if (!request.restore.shorten(from)) return false;
+  const Position to = request.restore.to();
+  return outside_media(request.effective.media, to) == to;
 }
 
 std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests) {
@@ -276,11 +299,13 @@ double note_sampled(Request& request, TokenId token, double ms) {
   return ms - std::exchange(request.stats.predicted_ms, ms);
 }
 
-bool is_enough(const Request& request, std::size_t context_tokens) {
+bool is_enough(const Request& request, std::size_t context_tokens, bool shifts) {
   const std::optional<std::int64_t> most = request.job.max_tokens;
+  if (most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most) return true;
+  const std::size_t tokens = request.effective.tokens.size();
+  if (shifts) return !request.effective.media.empty() && tokens >= context_tokens;
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
-  return (most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most) ||
-         request.effective.tokens.size() > context_tokens;
+  return tokens > context_tokens;
 }
 
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq) {
@@ -301,6 +326,8 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
     end = std::min(end.value_or(on_grid), on_grid);
   }
   if (capture.bounds && capture_at > Position{} + held) end = std::min(end.value_or(capture_at), capture_at);
+  const auto chunk = next_chunk(request, Position{} + held);
+  if (chunk && chunk->begin.value() > held) end = std::min(end.value_or(chunk->begin), chunk->begin);
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
@@ -313,6 +340,8 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
           .tokens = request.effective.tokens.size(),
           .held = held,
           .next_cut = end,
+          .encodes = request.encodes(),
+          .at_once = chunk && chunk->begin.value() == held ? chunk->size() : 0,
           .passed = request.passed};
 }
 

@@ -14,6 +14,7 @@
 #include "policy/cut.h"
 #include "policy/next_call.h"
 #include "server/run/break_finder.h"
+#include "server/run/encoded_media.h"
 #include "server/run/found_break.h"
 #include "server/run/job.h"
 #include "server/run/lookup.h"
@@ -67,8 +68,10 @@ struct Request {
   bool is_late = false;             // a further reply that found no place when its prompt ended: it starts by itself
   bool must_wait = false;           // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
-  std::uint64_t number = 0;             // by arrival, from 1 on
-  std::shared_ptr<Search> search = {};  // of the shared tier; null: none is under way
+  std::shared_ptr<Encoding> encoding = {};  // of the next file in its prompt; null: none is under way
+  bool must_encode = false;                 // its next slice is of that file
+  std::uint64_t number = 0;                 // by arrival, from 1 on
+  std::shared_ptr<Search> search = {};      // of the shared tier; null: none is under way
   std::optional<AwaitedPrefix> awaits = {};
   std::uint32_t awaited = 0;            // so often
   std::uint32_t passed = 0;             // see policy::ScheduledRequest
@@ -83,6 +86,10 @@ struct Request {
 
   // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
+  // Returns true if it prefills, and waits for the encoder.
+  bool encodes() const { return phase == Phase::kPrefill && must_encode && encoding != nullptr && !encoding->done(); }
+  // Returns true if a call of the model can bring it forward.
+  bool has_work() const { return phase == Phase::kDecode || (phase == Phase::kPrefill && !encodes()); }
   LookupTiers tiers() const {
     const bool any = !from_beginning && !wants_scores();
     return {.memory = any && !fork_refused, .cache = any && !restore.gave_up()};
@@ -150,12 +157,16 @@ std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& reques
 // Tells the sink how far the prompt is. Tokens that are prefilled again, after a failure or for lack of cells, are no
 // progress.
 void tell_prefilled(Request& request, std::size_t held, double ms_since_start);
+// The same while a picture is encoded, if it is: as much of it counts as the encoder has done.
+void tell_encoded(Request& request, std::size_t held, std::int64_t now_ns);
 // Why a call of the model failed, and why all that runs ends with the server.
 Error failure_of(engine::DecodeStatus status);
 Error bad_logits();
 Error stopped();
 // Returns the requests whose logits after the last decode, of a token of each, are not finite.
 std::vector<Request*> with_bad_logits(const std::vector<Request*>& decoded, const engine::Engine& engine);
+// After a failed read: returns true if the state before the failure is taken, for a sequence that holds [0, from).
+bool take_less(Request& request, Position from);
 // The batch that decodes `range` of the effective tokens; logits are wanted after its last token.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
@@ -171,8 +182,9 @@ std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requ
 // Counts and appends a sampled token, `ms` after the first one. Returns the time since the token before it.
 double note_sampled(Request& request, TokenId token, double ms);
 
-// Returns true if the reply has the tokens that were asked for, or the context has no cell for its last token.
-bool is_enough(const Request& request, std::size_t context_tokens);
+// Returns true if the reply has the tokens that were asked for, or the context has no cell for its last token. Contexts
+// that may shift have one, unless there is a picture: no part of it may leave.
+bool is_enough(const Request& request, std::size_t context_tokens, bool shifts);
 
 // Returns the trace of the request that runs on `seq`; null if none runs there or wants one.
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq);

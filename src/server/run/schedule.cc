@@ -5,6 +5,7 @@
 
 #include "policy/cut.h"
 #include "policy/share.h"
+#include "server/run/scheduler.h"
 
 namespace kvkeep::server {
 
@@ -31,6 +32,16 @@ std::size_t whole_stride(const Request& request, std::size_t least, std::size_t 
 }
 
 }  // namespace
+
+ScheduleOptions schedule_options(const SchedulerOptions& options, bool on_grid) {
+  return {.parallel = options.parallel,
+          .slice_ms = options.slice_ms,
+          .ahead_slice_ms = options.ahead_slice_ms,
+          .capture_prefilled_tokens = options.capture_prefilled_tokens,
+          .least_window_slice_tokens = options.least_window_slice_tokens,
+          .pinned_slice_tokens = options.pinned_slice_tokens,
+          .on_grid = on_grid};
+}
 
 Schedule::Schedule(const ScheduleOptions& options, const engine::Description& model, const cache::ModelMemory& memory,
                    const Sequences& sequences)

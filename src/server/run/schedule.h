@@ -27,6 +27,9 @@ struct ScheduleOptions {
   bool on_grid = false;  // state is captured where other servers look for it
 };
 
+struct SchedulerOptions;
+ScheduleOptions schedule_options(const SchedulerOptions& options, bool on_grid);
+
 class Schedule {
  public:
   // All arguments must outlive this.

@@ -13,6 +13,7 @@
 #include "server/run/branches.h"
 #include "server/run/context_shift.h"
 #include "server/run/embeddings.h"
+#include "server/run/encoded_media.h"
 #include "server/run/places.h"
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_queue.h"
@@ -59,15 +60,9 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       cut_planner_(std::make_unique<CutPlanner>(
           CutPlannerOptions{.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
           engine.memory(), cache)),
-      schedule_(
-          std::make_unique<Schedule>(ScheduleOptions{.parallel = options.parallel,
-                                                     .slice_ms = options.slice_ms,
-                                                     .ahead_slice_ms = options.ahead_slice_ms,
-                                                     .capture_prefilled_tokens = options.capture_prefilled_tokens,
-                                                     .least_window_slice_tokens = options.least_window_slice_tokens,
-                                                     .pinned_slice_tokens = options.pinned_slice_tokens,
-                                                     .on_grid = cache.publishes()},
-                                     engine.description(), engine.memory(), sequences_)),
+      schedule_(std::make_unique<Schedule>(schedule_options(options, cache.publishes()), engine.description(),
+                                           engine.memory(), sequences_)),
+      media_(std::make_unique<EncodedMedia>(options.projector, clock, inbox_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { inbox_.deliver({nullptr, std::move(result)}); }) {}
@@ -97,10 +92,8 @@ void Scheduler::stop() {
 
 // A waiting request that does not fit is tried again when something has changed, so it is no reason to stay awake.
 bool Scheduler::collect() {
-  const bool has_work =
-      changed_ || any_of(options_.embeddings) || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
-        return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
-      });
+  const bool has_work = changed_ || any_of(options_.embeddings) || audit_.due() ||
+                        std::ranges::any_of(active_, [](const auto& request) { return request->has_work(); });
   const auto wait = has_work ? std::chrono::milliseconds(0) : kLongestWait;
   Inbox::Arrived arrived = inbox_.collect(wait);
   changed_ |= arrived.any();
@@ -268,7 +261,7 @@ void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   note_loaded(request, result, clock_.monotonic_ns(), rates_);
   // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq || ends(request, clock_.monotonic_ns())) return request.restore.end();
-  const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
+  const bool goes_on = result.status.ok() || take_less(request, sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
 }
 
@@ -307,6 +300,7 @@ void Scheduler::begin_prefill(Request& request) {
                                      .tokens = request.effective.tokens,
                                      .prompt_tokens = request.stats.prompt_tokens,
                                      .markers = request.effective.markers,
+                                     .media = request.effective.media,
                                      .known = request.known,
                                      .first = !request.reported},
                                     *request.seq, held);
@@ -353,6 +347,7 @@ void Scheduler::decode_together(std::vector<Request*> members) {
 }
 
 void Scheduler::prefill_slice() {
+  for (const auto& each : active_) tell_encoded(*each, schedule_->held(*each), clock_.monotonic_ns());
   const auto slice = policy::next_slice(schedule());
   if (!slice) return;
   Request& request = *active_[slice->at];
@@ -360,12 +355,16 @@ void Scheduler::prefill_slice() {
   if (!branches_are_ready) return finish(request, Finish::kError, branches_are_ready.error());
   if (!*branches_are_ready) return;  // its slices wait for the next round, so that others decode in between
   const Position done = sequences_[*request.seq].end();
+  const Result<MediaSlice> media = media_->find(request, done);
+  if (!media) return finish(request, Finish::kError, media.error());
+  if (request.must_encode) return;
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
   request.stats.waits.end(begin_ns);
   note_now();  // a slice may take long
   prefilling_ = true;
-  const auto status = inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
+  const auto status =
+      inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request, media->chunk());
   prefilling_ = false;
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
   if (status != engine::DecodeStatus::kOk) return after_failure(request, failure_of(status));
@@ -375,20 +374,19 @@ void Scheduler::prefill_slice() {
   const bool preempted = schedule_->note_slice(active_, request, slice->tokens, ms);
   if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
-  note_prefilled(request, slice->tokens, ms);
+  note_prefilled(request, slice->tokens, ms, media->chunk() != nullptr ? 0 : slice->tokens - 1);
 }
 
-void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
+void Scheduler::note_prefilled(Request& request, std::size_t count, double ms, std::size_t last) {
   request.stats.prefilled_tokens += count;
   inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(count, ms, request.effective.tokens.size()); });
   const std::size_t held = sequences_[*request.seq].tokens.size();
-  if (!engine_.has_finite_logits(count - 1)) return after_bad_logits({&request});
+  if (!engine_.has_finite_logits(last)) return after_bad_logits({&request});
   score_prompt(request, engine_, {Position{} + (held - count), Position{} + held});
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
-  const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
-  std::vector<TokenId> branch_tokens;
-  if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
+  const TokenId token = complete && wants_reply ? sample_next(request, engine_, last) : 0;
+  const auto further = complete && wants_reply ? begin_branches(request, engine_, last) : std::vector<TokenId>();
   capture_slice(request, sequences_, schedule_->capture_stride(request));
   tell_prefilled(request, held, ms_since(request.started_ns));
   const std::int64_t now_ns = clock_.monotonic_ns();
@@ -398,7 +396,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   changed_ = true;  // requests that waited to share this prompt may start
   if (!wants_reply) return finish(request, Finish::kLength);
   note_decodes(request, now_ns);
-  place_branches(request, branch_tokens);
+  place_branches(request, further);
   sampled(request, token);
 }
 
@@ -424,10 +422,11 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
 }
 
 // Decodes; if cells run short, other requests that are not older than `keep` give theirs up.
-engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
+engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep,
+                                                 const engine::MediaChunk* chunk) {
   engine_.use_adapters(keep.job.adapters);
   for (;;) {
-    const engine::DecodeStatus status = engine_.decode(batch);
+    const auto status = chunk != nullptr ? engine_.decode_media(*keep.seq, *chunk) : engine_.decode(batch);
     inbox_.count([this](SchedulerStats& stats) { stats.note_call(active_.size()); });
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
     std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
@@ -441,7 +440,7 @@ void Scheduler::sampled(Request& request, TokenId token) {
       [&](SchedulerStats& stats) { stats.note_predicted(request.stats, ms, request.effective.tokens.size() - 1); });
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
   const std::size_t context = engine_.description().context_tokens;
-  if (is_enough(request, options_.shift_context ? SIZE_MAX : context)) return finish(request, Finish::kLength);
+  if (is_enough(request, context, options_.shift_context)) return finish(request, Finish::kLength);
   if (!options_.shift_context || request.effective.tokens.size() < context) return;
   if (!shift_context(request, context, sequences_)) set_aside(request, true);
 }

@@ -30,7 +30,9 @@
 
 namespace kvkeep::engine {
 class Engine;
+class Projector;
 struct BatchToken;
+struct MediaChunk;
 enum class DecodeStatus;
 }  // namespace kvkeep::engine
 
@@ -46,6 +48,7 @@ namespace kvkeep::server {
 class BreakFinder;
 class CutPlanner;
 class Embeddings;
+class EncodedMedia;
 class Places;
 class RequestQueue;
 class Schedule;
@@ -82,6 +85,7 @@ struct SchedulerOptions {
   const ExplainOptions* explain = nullptr;  // null: no request is explained. Outlives the scheduler
   AuditOptions audit = {};                  // by default no audit runs
   Embeddings* embeddings = nullptr;         // have a turn in each round; null: there are none
+  engine::Projector* projector = nullptr;   // of pictures and sounds, outlives the scheduler; null: no prompt has any
 };
 
 class Scheduler {
@@ -145,9 +149,10 @@ class Scheduler {
   void decode_step();
   void decode_together(std::vector<Request*> members);
   void prefill_slice();
-  void note_prefilled(Request& request, std::size_t count, double ms);
+  void note_prefilled(Request& request, std::size_t count, double ms, std::size_t last);
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
-  engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
+  engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep,
+                                        const engine::MediaChunk* chunk = nullptr);
   void sampled(Request& request, TokenId token);
   void after_failure(Request& request, const Error& error);
   void after_bad_logits(const std::vector<Request*>& lost);
@@ -190,6 +195,7 @@ class Scheduler {
   const std::unique_ptr<BreakFinder> breaks_;
   const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
+  const std::unique_ptr<EncodedMedia> media_;
   policy::RateMeter rates_;
   policy::RestoreTrials trials_;
   Audit audit_;

@@ -28,6 +28,8 @@ struct SchedulerStats {
   std::uint64_t plans = 0;          // lookups and plans made, including those that ended in waiting
   std::uint64_t set_aside = 0;      // requests interrupted for lack of cells and resumed later
   std::uint64_t preemptions = 0;    // slices that one request got before another was done that had begun
+  std::uint64_t media_encoded = 0;  // pictures and sounds that the projector turned into embeddings
+  double encode_ms = 0;             // the time of that
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   WaitTimes waited;                 // of requests that have ended
   CellCounts cells;                 // now

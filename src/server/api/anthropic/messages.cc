@@ -38,7 +38,8 @@ void add_text(std::vector<std::string>& texts, const Json& block, const char* na
 std::string joined(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) {
-    if (!all.empty()) all += '\n';
+    const bool by_media = chat::ends_with_media_name(all) || chat::begins_with_media_name(text);
+    if (!all.empty() && !by_media) all += '\n';
     all += text;
   }
   return all;
@@ -58,7 +59,8 @@ bool first_line_tells_of_error(std::string_view text) {
   return line.find("error") != std::string::npos;
 }
 
-Status read_result_part(const Json& part, const std::string& path, std::vector<std::string>& texts) {
+Status read_result_part(const Json& part, const std::string& path, MediaReader& media,
+                        std::vector<std::string>& texts) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   TRY(require_string(part, "type", path));
   const std::string& type = part["type"].get_ref<const std::string&>();
@@ -72,6 +74,10 @@ Status read_result_part(const Json& part, const std::string& path, std::vector<s
     add_text(texts, part, "tool_name");
     return {};
   }
+  if (type == "image" && media.pictures()) {
+    TRY_ASSIGN(texts.emplace_back(), media.image_block(part, path));
+    return {};
+  }
   if (type == "image" || type == "document") {
     texts.push_back(left_out(type));
     return {};
@@ -79,7 +85,7 @@ Status read_result_part(const Json& part, const std::string& path, std::vector<s
   return unreadable(path, type);
 }
 
-Result<Json> read_result(const Json& block, const std::string& path) {
+Result<Json> read_result(const Json& block, const std::string& path, MediaReader& media) {
   TRY(require_string(block, "tool_use_id", path));
   bool is_error = false;
   TRY(read_bool(block, "is_error", is_error));
@@ -89,7 +95,7 @@ Result<Json> read_result(const Json& block, const std::string& path) {
       add_text(texts, block, "content");
     } else if (content->is_array()) {
       for (std::size_t i = 0; i < content->size(); ++i) {
-        TRY(read_result_part((*content)[i], fmt::format("{}.content.{}", path, i), texts));
+        TRY(read_result_part((*content)[i], fmt::format("{}.content.{}", path, i), media, texts));
       }
     } else {
       return wrong_type(path + ".content", "a string or an array of blocks", *content);
@@ -117,7 +123,7 @@ Status check_side(std::string_view type, Role role, Role wanted, const std::stri
                              wanted == Role::kUser ? "user" : "assistant"));
 }
 
-Status read_block(const Json& block, Role role, const std::string& path, MessageTurn& turn) {
+Status read_block(const Json& block, Role role, const std::string& path, MediaReader& media, MessageTurn& turn) {
   if (!block.is_object()) return wrong_type(path, "an object", block);
   TRY(require_string(block, "type", path));
   const std::string& type = block["type"].get_ref<const std::string&>();
@@ -141,14 +147,19 @@ Status read_block(const Json& block, Role role, const std::string& path, Message
   }
   if (type == "tool_result") {
     TRY(check_side(type, role, Role::kUser, path));
-    TRY_ASSIGN(Json result, read_result(block, path));
+    TRY_ASSIGN(Json result, read_result(block, path, media));
     turn.results.push_back(std::move(result));
+    return {};
+  }
+  if (type == "image" && media.pictures()) {
+    TRY(check_side(type, role, Role::kUser, path));
+    TRY_ASSIGN(turn.texts.emplace_back(), media.image_block(block, path));
     return {};
   }
   return unreadable(path, type);
 }
 
-Result<MessageTurn> read_turn(const Json* content, Role role, const std::string& path) {
+Result<MessageTurn> read_turn(const Json* content, Role role, const std::string& path, MediaReader& media) {
   MessageTurn turn;
   if (content == nullptr) return invalid(fmt::format("'{}' is required", path));
   if (content->is_string()) {
@@ -158,7 +169,7 @@ Result<MessageTurn> read_turn(const Json* content, Role role, const std::string&
   }
   if (!content->is_array()) return wrong_type(path, "a string or an array of blocks", *content);
   for (std::size_t i = 0; i < content->size(); ++i) {
-    TRY(read_block((*content)[i], role, fmt::format("{}.{}", path, i), turn));
+    TRY(read_block((*content)[i], role, fmt::format("{}.{}", path, i), media, turn));
   }
   return turn;
 }
@@ -212,10 +223,10 @@ Result<Role> read_role(const Json& message, const std::string& path) {
 
 }  // namespace
 
-Result<Json> read_conversation(const Json& body) {
+Result<Json> read_conversation(const Json& body, MediaReader& media) {
   MessageList conversation;
   if (const Json* system = field(body, "system")) {
-    TRY_ASSIGN(MessageTurn turn, read_turn(system, Role::kSystem, "system"));
+    TRY_ASSIGN(MessageTurn turn, read_turn(system, Role::kSystem, "system", media));
     if (!turn.texts.empty()) conversation.add(Role::kSystem, std::move(turn));
   }
   const Json* messages = field(body, "messages");
@@ -227,7 +238,7 @@ Result<Json> read_conversation(const Json& body) {
     const Json& message = (*messages)[i];
     if (!message.is_object()) return wrong_type(path, "an object", message);
     TRY_ASSIGN(const Role role, read_role(message, path));
-    TRY_ASSIGN(MessageTurn turn, read_turn(field(message, "content"), role, path + ".content"));
+    TRY_ASSIGN(MessageTurn turn, read_turn(field(message, "content"), role, path + ".content", media));
     conversation.add(role, std::move(turn));
   }
   return conversation.take();

@@ -7,6 +7,7 @@
 //   thinking                reasoning_content of the assistant's message; signatures are not looked at
 //   tool_use                a tool call; its input as JSON text, keys in the order sent
 //   tool_result             a message with role "tool", before other text of the same user message
+//   image                   the name that `media` gives it, in the text of its message or result
 //
 // Messages of one role in a row become one, as the API does it.
 
@@ -17,9 +18,9 @@
 
 namespace kvkeep::server::api {
 
-// kInvalid for malformed input, and for blocks that this server cannot read (images, documents, results of Anthropic's
-// own tools): a reply made without them would mislead. The result is not empty.
-Result<Json> read_conversation(const Json& body);
+// kInvalid for malformed input, and for blocks that this server cannot read (images if its model does not see them,
+// documents, results of Anthropic's own tools): a reply made without them would mislead. The result is not empty.
+Result<Json> read_conversation(const Json& body, MediaReader& media);
 
 // The reply continues a last message by the assistant without calls: moves that message to input.assistant_prefix.
 void take_prefill(chat::RenderInput& input);

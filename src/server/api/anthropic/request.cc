@@ -149,9 +149,10 @@ Result<Json> anthropic_template_kwargs(const Json& body, const Json& servers) {
   return kwargs.empty() ? Json() : kwargs;
 }
 
-Result<chat::RenderInput> anthropic_prompt(const Json& body, const RequestDefaults& defaults) {
+Result<chat::RenderInput> anthropic_prompt(const Json& body, MediaReader media, const RequestDefaults& defaults) {
   chat::RenderInput input;
-  TRY_ASSIGN(input.messages, read_conversation(body));
+  TRY_ASSIGN(input.messages, read_conversation(body, media));
+  input.media = media.take();
   TRY_ASSIGN(input.tools, read_custom_tools(body));
   TRY_ASSIGN(input.template_kwargs, anthropic_template_kwargs(body, defaults.template_kwargs));
   take_prefill(input);
@@ -212,12 +213,13 @@ std::string session_of(const Json& body) {
 }  // namespace
 
 Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   MessagesRequest request;
   GenerationRequest& generation = request.generation;
   TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
   TRY(check_max_tokens(json));
-  TRY_ASSIGN(chat::RenderInput input, anthropic_prompt(json, defaults));
+  TRY_ASSIGN(chat::RenderInput input, anthropic_prompt(json, std::move(media), defaults));
   TRY_ASSIGN(generation.tools, read_tool_use(json, input.tools));
   TRY_ASSIGN(request.cache, read_cache_control(json));
   TRY(read_generation_fields(json, defaults, generation));
@@ -237,10 +239,11 @@ Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& 
 }
 
 Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
-  TRY_ASSIGN(request.prompt, anthropic_prompt(json, defaults));
+  TRY_ASSIGN(request.prompt, anthropic_prompt(json, std::move(media), defaults));
   TRY_ASSIGN(const ToolUse unused, read_tool_use(json, request.prompt.tools));
   TRY_ASSIGN(const CacheLifetime lifetime, read_cache_control(json));
   static_cast<void>(unused);

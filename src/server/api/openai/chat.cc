@@ -16,6 +16,33 @@ namespace {
 constexpr std::array kRoles =
     std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool", "function"});
 
+// Returns the name that replaces a picture or sound; nullopt if the part is none that the model takes.
+Result<std::optional<std::string>> media_name(const Json& part, const std::string& path, MediaReader& media) {
+  const Json* type = part.is_object() ? field(part, "type") : nullptr;
+  if (type == nullptr) return std::optional<std::string>();
+  if (*type == "image_url" && media.pictures()) {
+    TRY_ASSIGN(std::string name, media.image_url(part, path));
+    return std::optional(std::move(name));
+  }
+  if (*type == "input_audio" && media.sound()) {
+    TRY_ASSIGN(std::string name, media.input_audio(part, path));
+    return std::optional(std::move(name));
+  }
+  return std::optional<std::string>();
+}
+
+// Users and tools show pictures; an answer of the model is text.
+Status read_media(Json& message, const std::string& path, MediaReader& media) {
+  const Json* content = field(message, "content");
+  if (content == nullptr || !content->is_array() || message["role"] == "assistant") return {};
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    Json& part = message["content"][i];
+    TRY_ASSIGN(std::optional<std::string> name, media_name(part, fmt::format("{}.content[{}]", path, i), media));
+    if (name) part = {{"type", "text"}, {"text", *std::move(name)}};
+  }
+  return {};
+}
+
 Status check_part(const Json& part, const std::string& path) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   const Json* type = field(part, "type");
@@ -88,7 +115,7 @@ Status complete_tool_calls(Json& message, const std::string& path) {
   return {};
 }
 
-Status check_message(Json& message, const std::string& path) {
+Status check_message(Json& message, const std::string& path, MediaReader& media) {
   if (!message.is_object()) return wrong_type(path, "an object", message);
   const Json* role = field(message, "role");
   if (role == nullptr) return invalid(fmt::format("'{}.role' is required", path));
@@ -104,18 +131,19 @@ Status check_message(Json& message, const std::string& path) {
     if (value == nullptr) message.erase(std::string(name));
   }
   TRY(complete_tool_calls(message, path));
+  TRY(read_media(message, path, media));
   leave_out_unreadable(message);
   return check_content(message, path);
 }
 
 // Moves the messages out of the body.
-Result<Json> read_messages(Json& body) {
+Result<Json> read_messages(Json& body, MediaReader& media) {
   const Json* messages = field(body, "messages");
   if (messages == nullptr) return missing_field(body, "messages");
   if (!messages->is_array()) return wrong_type("messages", "an array", *messages);
   if (messages->empty()) return invalid("'messages' must not be empty");
   Json taken = std::move(body["messages"]);
-  for (std::size_t i = 0; i < taken.size(); ++i) TRY(check_message(taken[i], fmt::format("messages[{}]", i)));
+  for (std::size_t i = 0; i < taken.size(); ++i) TRY(check_message(taken[i], fmt::format("messages[{}]", i), media));
   return taken;
 }
 
@@ -244,10 +272,11 @@ Status read_scores(const Json& body, std::optional<std::size_t>& count) {
 
 }  // namespace
 
-Result<chat::RenderInput> read_chat_prompt(Json& body, const Json& kwargs) {
+Result<chat::RenderInput> read_chat_prompt(Json& body, MediaReader media, const Json& kwargs) {
   chat::RenderInput input;
   if (kwargs.is_object()) input.template_kwargs = kwargs;
-  TRY_ASSIGN(input.messages, read_messages(body));
+  TRY_ASSIGN(input.messages, read_messages(body, media));
+  input.media = media.take();
   TRY_ASSIGN(input.tools, read_tools(body));
   TRY(read_tool_use(body));
   TRY(read_template_kwargs(body, input.template_kwargs));
@@ -257,10 +286,11 @@ Result<chat::RenderInput> read_chat_prompt(Json& body, const Json& kwargs) {
 }
 
 Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kChat, defaults.strict_fields));
-  TRY_ASSIGN(request.prompt, read_chat_prompt(json, defaults.template_kwargs));
+  TRY_ASSIGN(request.prompt, read_chat_prompt(json, std::move(media), defaults.template_kwargs));
   TRY_ASSIGN(request.tools, read_tool_use(json));
   TRY(check_tool_use(request.tools, std::get<chat::RenderInput>(request.prompt).tools));
   request.reasoning_format = defaults.reasoning_format;

@@ -37,10 +37,8 @@ Result<PromptSource> read_mixed(const Json& parts, std::size_t vocabulary_size) 
 }
 
 // llama-server's form of a prompt that may have pictures.
-Result<PromptSource> read_prompt_object(const Json& prompt) {
+Result<PromptSource> read_prompt_object(const Json& prompt, MediaReader& media) {
   for (const auto& [name, value] : prompt.items()) {
-    const bool has_media = name == "multimodal_data" && !value.empty();
-    if (has_media) return invalid("'prompt.multimodal_data': this model reads text only");
     if (name != "multimodal_data" && name != "prompt_string")
       return invalid(fmt::format("'prompt.{}' is unknown", name));
   }
@@ -48,11 +46,15 @@ Result<PromptSource> read_prompt_object(const Json& prompt) {
   if (text == nullptr || !text->is_string() || text->get_ref<const std::string&>().empty()) {
     return invalid("'prompt.prompt_string' must be a text");
   }
-  return PromptSource(text->get<std::string>());
+  const Json* data = field(prompt, "multimodal_data");
+  if (data == nullptr || data->empty()) return PromptSource(text->get<std::string>());
+  TRY_ASSIGN(MixedPrompt mixed,
+             media.prompt_with_files(text->get_ref<const std::string&>(), *data, "prompt.multimodal_data"));
+  return PromptSource(std::move(mixed));
 }
 
-Result<PromptSource> read_one_prompt(const Json& prompt, std::size_t vocabulary_size) {
-  if (prompt.is_object()) return read_prompt_object(prompt);
+Result<PromptSource> read_one_prompt(const Json& prompt, MediaReader& media, std::size_t vocabulary_size) {
+  if (prompt.is_object()) return read_prompt_object(prompt, media);
   if (prompt.is_string()) {
     if (prompt.get_ref<const std::string&>().empty()) return invalid("'prompt' must not be empty");
     return PromptSource(prompt.get<std::string>());
@@ -75,23 +77,23 @@ bool is_list_of_prompts(const Json& prompt) {
 
 }  // namespace
 
-Result<std::vector<PromptSource>> read_prompts(const Json& prompt, std::size_t vocabulary_size) {
+Result<std::vector<PromptSource>> read_prompts(const Json& prompt, MediaReader& media, std::size_t vocabulary_size) {
   std::vector<PromptSource> prompts;
   if (!is_list_of_prompts(prompt)) {
-    TRY_ASSIGN(PromptSource one, read_one_prompt(prompt, vocabulary_size));
+    TRY_ASSIGN(PromptSource one, read_one_prompt(prompt, media, vocabulary_size));
     prompts.push_back(std::move(one));
     return prompts;
   }
   if (prompt.size() > kMostChoices) return invalid(fmt::format("'prompt' may hold at most {} prompts", kMostChoices));
   for (const Json& element : prompt) {
-    TRY_ASSIGN(PromptSource one, read_one_prompt(element, vocabulary_size));
+    TRY_ASSIGN(PromptSource one, read_one_prompt(element, media, vocabulary_size));
     prompts.push_back(std::move(one));
   }
   return prompts;
 }
 
-Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size) {
-  TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(prompt, vocabulary_size));
+Result<PromptSource> read_prompt_field(const Json& prompt, MediaReader& media, std::size_t vocabulary_size) {
+  TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(prompt, media, vocabulary_size));
   if (prompts.size() > 1) return invalid("'prompt' must be one prompt");
   return std::move(prompts.front());
 }
@@ -152,12 +154,13 @@ Status read_native_fields(const Json& json, const RequestDefaults& defaults, Gen
 }
 
 Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults, CompletionShape shape) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kCompletions, defaults.strict_fields));
   const Json* prompt = field(json, "prompt");
   if (prompt == nullptr) return missing_field(json, "prompt");
-  TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(*prompt, defaults.vocabulary_size));
+  TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(*prompt, media, defaults.vocabulary_size));
   request.prompt = std::move(prompts.front());
   request.more_prompts.assign(std::move_iterator(prompts.begin() + 1), std::move_iterator(prompts.end()));
   if (shape == CompletionShape::kNative) {
@@ -170,6 +173,10 @@ Result<GenerationRequest> parse_completion(std::string body, const RequestDefaul
   TRY(read_completion_scores(json, request.scored_tokens));
   TRY(read_bool(json, "echo", request.echo));
   request.score_prompt = request.echo && request.scored_tokens;
+  if (request.score_prompt && !media.take().files.empty()) {
+    return invalid(
+        "'echo' with 'logprobs' is not supported with 'multimodal_data': pictures and sounds have no scores");
+  }
   if (request.score_prompt && request.sampling.keeps_candidates) {
     return invalid("'post_sampling_probs' is not supported with 'echo' and 'logprobs': a prompt is not sampled");
   }

@@ -26,7 +26,7 @@ Result<GenerationRequest> parse_completion(std::string body, const RequestDefaul
 Status read_native_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request);
 
 // Read only the field 'prompt': all prompts, not empty; or one, kInvalid if there are more.
-Result<std::vector<PromptSource>> read_prompts(const Json& prompt, std::size_t vocabulary_size);
-Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size);
+Result<std::vector<PromptSource>> read_prompts(const Json& prompt, MediaReader& media, std::size_t vocabulary_size);
+Result<PromptSource> read_prompt_field(const Json& prompt, MediaReader& media, std::size_t vocabulary_size);
 
 }  // namespace kvkeep::server::api

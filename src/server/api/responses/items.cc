@@ -37,7 +37,8 @@ Result<std::string> string_in(const Json& object, std::string_view name, const s
 
 void append_text(std::string& all, std::string_view separator, std::string_view text) {
   if (text.empty()) return;
-  if (!all.empty()) all += separator;
+  const bool by_media = chat::ends_with_media_name(all) || chat::begins_with_media_name(text);
+  if (!all.empty() && !by_media) all += separator;
   all += text;
 }
 
@@ -45,10 +46,13 @@ bool is_text(std::string_view type) {
   return std::ranges::any_of(kTextParts, [&](const auto& pair) { return pair.first == type; });
 }
 
-Result<std::string> part_text(const Json& part, const std::string& path) {
+// `media`: null where no pictures can be.
+Result<std::string> part_text(const Json& part, const std::string& path, MediaReader* media) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   TRY_ASSIGN(const std::string type, string_in(part, "type", path));
   const auto known = std::ranges::find(kTextParts, type, [](const auto& pair) { return pair.first; });
+  const bool sees = media != nullptr && media->pictures();
+  if (type == "input_image" && sees) return media->input_image(part, path);
   if (known == kTextParts.end()) {
     return unreadable(path, type);
   }
@@ -56,13 +60,13 @@ Result<std::string> part_text(const Json& part, const std::string& path) {
 }
 
 // Reads a string or parts; the parts are lines of one text.
-Result<std::string> text_of(const Json* content, const std::string& path) {
+Result<std::string> text_of(const Json* content, const std::string& path, MediaReader* media = nullptr) {
   if (content == nullptr) return invalid(fmt::format("'{}' is required", path));
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) return wrong_type(path, "a string or an array of parts", *content);
   std::string all;
   for (std::size_t i = 0; i < content->size(); ++i) {
-    TRY_ASSIGN(const std::string text, part_text((*content)[i], fmt::format("{}[{}]", path, i)));
+    TRY_ASSIGN(const std::string text, part_text((*content)[i], fmt::format("{}[{}]", path, i), media));
     append_text(all, "\n", text);
   }
   return all;
@@ -84,7 +88,7 @@ Result<std::string> thoughts_of(const Json& item, const std::string& path) {
 }
 
 // Reads a tool's result, which may be anything: see left_out().
-Result<std::string> output_of(const Json& item, const std::string& path) {
+Result<std::string> output_of(const Json& item, const std::string& path, MediaReader& media) {
   const Json* output = field(item, "output");
   if (output == nullptr || !output->is_array()) return text_of(output, path + ".output");
   std::string all;
@@ -93,7 +97,8 @@ Result<std::string> output_of(const Json& item, const std::string& path) {
     const std::string at = fmt::format("{}.output[{}]", path, i);
     if (!part.is_object()) return wrong_type(at, "an object", part);
     TRY_ASSIGN(const std::string type, string_in(part, "type", at));
-    TRY_ASSIGN(const std::string text, is_text(type) ? part_text(part, at) : Result<std::string>(left_out(type)));
+    const bool known = is_text(type) || (type == "input_image" && media.pictures());
+    TRY_ASSIGN(const std::string text, known ? part_text(part, at, &media) : Result<std::string>(left_out(type)));
     append_text(all, "\n", text);
   }
   return all;
@@ -159,9 +164,10 @@ class Conversation {
   bool in_turn_ = false;
 };
 
-Status read_message(const Json& item, const std::string& path, Conversation& conversation) {
+Status read_message(const Json& item, const std::string& path, MediaReader& media, Conversation& conversation) {
   TRY_ASSIGN(const std::string role, string_in(item, "role", path));
-  TRY_ASSIGN(const std::string text, text_of(field(item, "content"), path + ".content"));
+  MediaReader* const shown = role == "user" ? &media : nullptr;
+  TRY_ASSIGN(const std::string text, text_of(field(item, "content"), path + ".content", shown));
   if (role == "user") {
     conversation.say("user", text);
   } else if (role == "system" || role == "developer") {
@@ -174,11 +180,11 @@ Status read_message(const Json& item, const std::string& path, Conversation& con
   return {};
 }
 
-Status read_item(const Json& item, const std::string& path, Conversation& conversation) {
+Status read_item(const Json& item, const std::string& path, MediaReader& media, Conversation& conversation) {
   if (!item.is_object()) return wrong_type(path, "an object", item);
   std::string type = "message";
   TRY(read_string(item, "type", type));
-  if (type == "message") return read_message(item, path, conversation);
+  if (type == "message") return read_message(item, path, media, conversation);
   if (type == "reasoning") {
     TRY_ASSIGN(const std::string thoughts, thoughts_of(item, path));
     append_text(conversation.turn().thoughts, "\n", thoughts);
@@ -191,7 +197,7 @@ Status read_item(const Json& item, const std::string& path, Conversation& conver
   }
   if (type == "function_call_output" || type == "custom_tool_call_output") {
     TRY_ASSIGN(std::string id, call_id_of(item, path));
-    TRY_ASSIGN(std::string text, output_of(item, path));
+    TRY_ASSIGN(std::string text, output_of(item, path, media));
     conversation.result(std::move(id), std::move(text));
     return {};
   }
@@ -209,7 +215,7 @@ Status read_item(const Json& item, const std::string& path, Conversation& conver
 
 std::string sealed_thoughts(std::string_view thoughts) { return std::string(kSeal).append(thoughts); }
 
-Result<Json> read_input(const Json& body) {
+Result<Json> read_input(const Json& body, MediaReader& media) {
   Conversation conversation;
   if (const Json* instructions = field(body, "instructions"); instructions != nullptr) {
     if (!instructions->is_string()) return wrong_type("instructions", "a string", *instructions);
@@ -223,7 +229,7 @@ Result<Json> read_input(const Json& body) {
     return wrong_type("input", "a string or an array of items", *input);
   } else {
     for (std::size_t i = 0; i < input->size(); ++i) {
-      TRY(read_item((*input)[i], fmt::format("input[{}]", i), conversation));
+      TRY(read_item((*input)[i], fmt::format("input[{}]", i), media, conversation));
     }
   }
   Json messages = conversation.take();

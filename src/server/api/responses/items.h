@@ -15,12 +15,13 @@
 
 #include "base/result.h"
 #include "server/api/json_body.h"
+#include "server/api/media_parts.h"
 
 namespace kvkeep::server::api {
 
-// kInvalid for malformed input, for content that this server cannot read (images, files), and for references to stored
-// items. The result is not empty.
-Result<Json> read_input(const Json& body);
+// Pictures become the names that `media` gives them. kInvalid for malformed input, for content that this server cannot
+// read (images if its model does not see them, files), and for references to stored items. The result is not empty.
+Result<Json> read_input(const Json& body, MediaReader& media);
 
 // Returns `encrypted_content` of a reasoning item: the thoughts in clear, marked as kvkeep's. Clients that do not send
 // `store: true` drop reasoning without this field, and send the field back unchanged.

@@ -78,10 +78,12 @@ Result<Json> read_template_kwargs(const Json& body, const Json& servers) {
   return kwargs.empty() ? Json() : kwargs;
 }
 
-Result<chat::RenderInput> read_prompt_fields(const Json& body, const RequestDefaults& defaults, ClientTools& names) {
+Result<chat::RenderInput> read_prompt_fields(const Json& body, MediaReader media, const RequestDefaults& defaults,
+                                             ClientTools& names) {
   TRY(refuse_what_needs_a_store(body));
   chat::RenderInput input;
-  TRY_ASSIGN(input.messages, read_input(body));
+  TRY_ASSIGN(input.messages, read_input(body, media));
+  input.media = media.take();
   TRY_ASSIGN(ResponseTools tools, read_response_tools(body));
   input.tools = std::move(tools.tools);
   names = std::move(tools.names);
@@ -153,11 +155,12 @@ Json echo_of(const Json& body, const GenerationRequest& request) {
 }  // namespace
 
 Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   ResponsesRequest request;
   GenerationRequest& generation = request.generation;
   TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
-  TRY_ASSIGN(chat::RenderInput input, read_prompt_fields(json, defaults, request.tools));
+  TRY_ASSIGN(chat::RenderInput input, read_prompt_fields(json, std::move(media), defaults, request.tools));
   TRY_ASSIGN(generation.tools, read_response_tool_use(json, input.tools));
   TRY(check_include(json));
   TRY(check_truncation(json));
@@ -175,11 +178,12 @@ Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults
 }
 
 Result<CountRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults) {
+  MediaReader media(defaults.media_rules(), body);
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
   ClientTools unused;
-  TRY_ASSIGN(request.prompt, read_prompt_fields(json, defaults, unused));
+  TRY_ASSIGN(request.prompt, read_prompt_fields(json, std::move(media), defaults, unused));
   TRY(read_string(json, "model", request.model));
   TRY_ASSIGN(request.cache_salt, read_cache_salt(json));
   return request;

@@ -1,0 +1,167 @@
+#include "server/api/media_parts.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+namespace kvkeep::server::api {
+namespace {
+
+constexpr std::uint8_t kNoDigit = 64;
+
+constexpr std::array<std::uint8_t, 256> make_digits() {
+  std::array<std::uint8_t, 256> digits{};
+  digits.fill(kNoDigit);
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (std::size_t i = 0; i < kDigits.size(); ++i) {
+    digits[static_cast<std::uint8_t>(kDigits[i])] = static_cast<std::uint8_t>(i);
+  }
+  return digits;
+}
+
+// Returns the member of a part, which must be an object.
+Result<const Json*> object_in(const Json& part, std::string_view name, const std::string& path) {
+  const Json* value = field(part, name);
+  if (value == nullptr) return invalid(fmt::format("'{}.{}' is required", path, name));
+  if (!value->is_object()) return wrong_type(fmt::format("{}.{}", path, name), "an object", *value);
+  return value;
+}
+
+Result<std::string_view> text_in(const Json& object, std::string_view name, const std::string& path) {
+  const Json* value = field(object, name);
+  if (value == nullptr) return invalid(fmt::format("'{}.{}' is required", path, name));
+  if (!value->is_string()) return wrong_type(fmt::format("{}.{}", path, name), "a string", *value);
+  return std::string_view(value->get_ref<const std::string&>());
+}
+
+}  // namespace
+
+Result<std::string> decode_base64(std::string_view text) {
+  static constexpr std::array<std::uint8_t, 256> kDigits = make_digits();
+  while (!text.empty() && (text.back() == '=' || text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3 + 3);
+  std::uint32_t bits = 0;
+  std::size_t count = 0;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') continue;
+    const std::uint8_t digit = kDigits[static_cast<std::uint8_t>(c)];
+    if (digit == kNoDigit) return invalid("it is not base64");
+    bits = bits << 6 | digit;
+    if (++count % 4 != 1) bytes.push_back(static_cast<char>(bits >> (6 - 2 * ((count - 1) % 4))));
+  }
+  if (count % 4 == 1) return invalid("its base64 is cut off");
+  return bytes;
+}
+
+MediaReader::MediaReader(const MediaRules* rules, std::string_view body) : rules_(rules) {
+  if (rules != nullptr) media_.names = chat::MediaNames(body);
+}
+
+Result<std::string> MediaReader::add(std::string bytes, const std::string& path) {
+  if (bytes.empty()) return invalid(fmt::format("'{}' is empty", path));
+  const std::size_t number = media_.files.size();
+  if (number >= kMostFiles) {
+    return invalid(fmt::format("'{}': a request may have at most {} pictures and sounds", path, kMostFiles));
+  }
+  const MediaHash hash = media_hash(rules_->key, std::as_bytes(std::span(bytes)));
+  media_.files.push_back({hash, std::make_shared<const std::string>(std::move(bytes)), path});
+  return media_.names.name(number);
+}
+
+Result<std::string> MediaReader::from_base64(std::string_view data, const std::string& path) {
+  Result<std::string> bytes = decode_base64(data);
+  if (!bytes) return invalid(fmt::format("'{}': {}", path, bytes.error().message));
+  return add(*std::move(bytes), path);
+}
+
+Result<std::string> MediaReader::from_url(std::string_view url, const std::string& path) {
+  constexpr std::string_view kFile = "file://";
+  constexpr std::string_view kBase64 = ";base64,";
+  if (url.starts_with("data:")) {
+    const std::size_t begin = url.substr(0, 256).find(kBase64);
+    if (begin == std::string_view::npos) return invalid(fmt::format("'{}': a data: URL must be in base64", path));
+    return from_base64(url.substr(begin + kBase64.size()), path);
+  }
+  if (url.starts_with(kFile)) {
+    if (!rules_->read_file) return invalid(fmt::format("'{}': file: URLs need a server with --media-path", path));
+    Result<std::string> bytes = rules_->read_file(url.substr(kFile.size()));
+    if (!bytes) return invalid(fmt::format("'{}': {}", path, bytes.error().message));
+    return add(*std::move(bytes), path);
+  }
+  return fetch(url, path);
+}
+
+Result<std::string> MediaReader::fetch(std::string_view url, const std::string& path) {
+  const bool is_remote = url.starts_with("http://") || url.starts_with("https://");
+  if (!is_remote) return invalid(fmt::format("'{}' must be a data:, file:, http: or https: URL", path));
+  if (!rules_->fetch) {
+    return invalid(fmt::format("'{}': this server fetches nothing from other hosts: send a data: URL", path));
+  }
+  if (++fetched_ > kMostFetched) {
+    return invalid(
+        fmt::format("'{}': of a request, at most {} files are fetched from other hosts", path, kMostFetched));
+  }
+  Result<std::string> bytes = rules_->fetch(std::string(url));
+  if (!bytes) return invalid(fmt::format("'{}': {}", path, bytes.error().message));
+  return add(*std::move(bytes), path);
+}
+
+Result<MixedPrompt> MediaReader::prompt_with_files(std::string_view text, const Json& data, const std::string& path) {
+  if (rules_ == nullptr) return invalid(fmt::format("'{}': this model reads text only", path));
+  if (!data.is_array()) return wrong_type(path, "an array of files in base64", data);
+  MixedPrompt prompt;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", path, i);
+    if (!data[i].is_string()) return wrong_type(place, "a file in base64", data[i]);
+    const std::size_t end = text.find(rules_->marker);
+    if (end == std::string_view::npos) return invalid(fmt::format("'{}' has no marker in the prompt", place));
+    TRY_ASSIGN(const std::string name, from_base64(data[i].get_ref<const std::string&>(), place));
+    if (end > 0) prompt.emplace_back(std::string(text.substr(0, end)));
+    prompt.emplace_back(media_.files.back());
+    text.remove_prefix(end + rules_->marker.size());
+  }
+  if (text.find(rules_->marker) != std::string_view::npos) {
+    return invalid(fmt::format("'{}' has fewer files than the prompt has markers", path));
+  }
+  if (!text.empty()) prompt.emplace_back(std::string(text));
+  return prompt;
+}
+
+Result<std::string> MediaReader::image_url(const Json& part, const std::string& path) {
+  TRY_ASSIGN(const Json* image, object_in(part, "image_url", path));
+  TRY_ASSIGN(const std::string_view url, text_in(*image, "url", path + ".image_url"));
+  return from_url(url, path);
+}
+
+Result<std::string> MediaReader::input_audio(const Json& part, const std::string& path) {
+  TRY_ASSIGN(const Json* audio, object_in(part, "input_audio", path));
+  TRY_ASSIGN(const std::string_view data, text_in(*audio, "data", path + ".input_audio"));
+  return from_base64(data, path);
+}
+
+Result<std::string> MediaReader::input_image(const Json& part, const std::string& path) {
+  if (field(part, "file_id") != nullptr) {
+    return invalid(fmt::format("'{}' refers to a file, but nothing is stored here: send a data: URL", path));
+  }
+  TRY_ASSIGN(const std::string_view url, text_in(part, "image_url", path));
+  return from_url(url, path);
+}
+
+Result<std::string> MediaReader::image_block(const Json& part, const std::string& path) {
+  TRY_ASSIGN(const Json* source, object_in(part, "source", path));
+  TRY_ASSIGN(const std::string_view type, text_in(*source, "type", path + ".source"));
+  if (type == "base64") {
+    TRY_ASSIGN(const std::string_view data, text_in(*source, "data", path + ".source"));
+    return from_base64(data, path);
+  }
+  if (type == "url") {
+    TRY_ASSIGN(const std::string_view url, text_in(*source, "url", path + ".source"));
+    return from_url(url, path);
+  }
+  return invalid(fmt::format("'{}.source.type' must be 'base64' or 'url', not '{}'", path, type));
+}
+
+}  // namespace kvkeep::server::api

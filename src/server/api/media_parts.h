@@ -1,0 +1,86 @@
+#pragma once
+
+// Pictures and sounds in the parts of messages, in the forms of all dialects. A file is decoded from base64 and named
+// by a hash of its bytes, and nothing else is looked at here; a name takes its place in the message
+// (chat/media_names.h).
+//
+// Errors are kInvalid and begin with the part's path.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/media_ids.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "chat/media_names.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+
+inline constexpr std::size_t kMostFiles = 1'000;  // of one request
+inline constexpr std::size_t kMostFetched = 32;   // of these, from other hosts: each may take seconds
+
+// How the server's model takes pictures and sounds.
+struct MediaRules {
+  MediaKey key;
+  bool pictures = false;
+  bool sound = false;
+  std::string marker = {};  // stands for a file in the prompts of completions; clients learn it from /props
+  // Reads a file below --media-path, by its path there; kInvalid with the reason if it cannot. Empty: no file: URLs.
+  std::function<Result<std::string>(std::string_view path)> read_file = {};
+  // Fetches a file from another host, by its http: or https: URL; kInvalid with the reason if it cannot. Empty: none
+  // is.
+  std::function<Result<std::string>(const std::string& url)> fetch = {};
+};
+
+// Texts, ids, and pictures and sounds in turn. Each text is tokenized by itself; BOS comes only before a text, picture
+// or sound that the prompt begins with.
+using MixedPrompt = std::vector<std::variant<std::string, std::vector<TokenId>, chat::MediaFile>>;
+
+// Bytes of standard base64, with or without padding; line breaks count for nothing. kInvalid for anything else.
+Result<std::string> decode_base64(std::string_view text);
+
+// The files of one request.
+class MediaReader {
+ public:
+  // `rules`: null if the model takes text only; must outlive this. `body`: the request's, as it came.
+  MediaReader(const MediaRules* rules, std::string_view body);
+
+  bool pictures() const { return rules_ != nullptr && rules_->pictures; }
+  bool sound() const { return rules_ != nullptr && rules_->sound; }
+
+  // Each returns the name for a part, which stands at `path`.
+  // A data: URL; a file: URL if the server has files for requests; an http: URL if it fetches files.
+  Result<std::string> from_url(std::string_view url, const std::string& path);
+  Result<std::string> from_base64(std::string_view data, const std::string& path);
+
+  // OpenAI's parts. {"type":"image_url","image_url":{"url":...}}
+  Result<std::string> image_url(const Json& part, const std::string& path);
+  // {"type":"input_audio","input_audio":{"data":...,"format":"wav"}}; the format is seen in the data
+  Result<std::string> input_audio(const Json& part, const std::string& path);
+  // {"type":"input_image","image_url":"..."}, of Responses
+  Result<std::string> input_image(const Json& part, const std::string& path);
+  // Anthropic's {"type":"image","source":{"type":"base64","media_type":...,"data":...}}
+  Result<std::string> image_block(const Json& part, const std::string& path);
+
+  // {"prompt_string":...,"multimodal_data":[...]}, llama-server's form of a prompt with files: texts, and files where
+  // the marker stands, as many as there are data.
+  Result<MixedPrompt> prompt_with_files(std::string_view text, const Json& data, const std::string& path);
+
+  chat::PromptMedia take() { return std::move(media_); }
+
+ private:
+  Result<std::string> add(std::string bytes, const std::string& path);
+  Result<std::string> fetch(std::string_view url, const std::string& path);
+
+  const MediaRules* rules_;
+  chat::PromptMedia media_;
+  std::size_t fetched_ = 0;
+};
+
+}  // namespace kvkeep::server::api

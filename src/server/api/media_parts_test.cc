@@ -1,0 +1,165 @@
+#include "server/api/media_parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kvkeep::server::api {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(Base64, ReadsWhatOthersWrite) {
+  EXPECT_EQ(*decode_base64(""), "");
+  EXPECT_EQ(*decode_base64("Zg=="), "f");
+  EXPECT_EQ(*decode_base64("Zm8="), "fo");
+  EXPECT_EQ(*decode_base64("Zm9v"), "foo");
+  EXPECT_EQ(*decode_base64("Zm9vYmFy"), "foobar");
+  EXPECT_EQ(*decode_base64("Zm9vYg"), "foob") << "without padding";
+  EXPECT_EQ(*decode_base64("Zm9v\r\nYmFy\n"), "foobar") << "in lines";
+  EXPECT_EQ(*decode_base64("//79+w=="), "\xff\xfe\xfd\xfb");
+}
+
+TEST(Base64, RefusesAnythingElse) {
+  for (const char* text : {"Z", "Zm9vY", "Zm9v!", "Zm=v", "Zm 9v", "_-8="}) EXPECT_FALSE(decode_base64(text)) << text;
+}
+
+class MediaReaderTest : public ::testing::Test {
+ protected:
+  MediaReaderTest() {
+    rules_.pictures = true;
+    rules_.key.least_tokens = 1;
+  }
+  std::string refused(const Result<std::string>& name) { return name ? "none" : name.error().message; }
+
+  MediaRules rules_;
+};
+
+TEST_F(MediaReaderTest, KeepsFilesByTheirNumber) {
+  MediaReader reader(&rules_, "the body");
+  const auto first = reader.from_url("data:image/png;base64,Zm9v", "messages[0].content[0]");
+  const auto second = reader.from_base64("YmFy", "messages[0].content[1]");
+  ASSERT_TRUE(first.ok() && second.ok());
+  const chat::PromptMedia media = reader.take();
+  EXPECT_EQ(*first, media.names.name(0));
+  EXPECT_EQ(*second, media.names.name(1));
+  ASSERT_EQ(media.files.size(), 2U);
+  EXPECT_EQ(*media.files[0].bytes, "foo");
+  EXPECT_EQ(media.files[1].place, "messages[0].content[1]");
+  EXPECT_NE(media.files[0].hash, media.files[1].hash);
+}
+
+TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
+  const auto hash = [&] {
+    MediaReader reader(&rules_, "the body");
+    EXPECT_TRUE(reader.from_base64("Zm9v", "p").ok());
+    return reader.take().files.front().hash;
+  };
+  const MediaHash before = hash();
+  EXPECT_EQ(hash(), before);
+  rules_.key.most_tokens = 9;
+  EXPECT_NE(hash(), before);
+}
+
+TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
+  MediaReader reader(&rules_, "the body");
+  EXPECT_EQ(refused(reader.from_url("https://example.org/a.png", "part 1")),
+            "'part 1': this server fetches nothing from other hosts: send a data: URL");
+  EXPECT_THAT(refused(reader.from_url("data:image/png,abc", "part 1")), HasSubstr("must be in base64"));
+  EXPECT_THAT(refused(reader.from_url("data:image/png;base64,!", "part 1")), HasSubstr("'part 1': it is not base64"));
+  EXPECT_THAT(refused(reader.from_url("data:image/png;base64,", "part 1")), HasSubstr("is empty"));
+  EXPECT_THAT(refused(reader.from_url("file://a.png", "part 1")), HasSubstr("--media-path"));
+}
+
+TEST_F(MediaReaderTest, FilesAreReadByTheServersRules) {
+  rules_.read_file = [](std::string_view path) -> Result<std::string> {
+    if (path == "a.png") return std::string("bytes");
+    return invalid("there is no such file");
+  };
+  MediaReader reader(&rules_, "the body");
+  EXPECT_TRUE(reader.from_url("file://a.png", "part 1").ok());
+  EXPECT_EQ(refused(reader.from_url("file://b.png", "part 1")), "'part 1': there is no such file");
+}
+
+TEST_F(MediaReaderTest, FilesOfOtherHostsAreFetchedByTheServersRules) {
+  rules_.fetch = [](const std::string& url) -> Result<std::string> {
+    if (url == "https://example.org/a.png") return std::string("bytes");
+    return invalid("its host is at a private address");
+  };
+  MediaReader reader(&rules_, "the body");
+  EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 1").ok());
+  EXPECT_EQ(refused(reader.from_url("http://b", "part 1")), "'part 1': its host is at a private address");
+  EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL");
+  for (std::size_t i = 2; i < kMostFetched; ++i) (void)reader.from_url("https://example.org/a.png", "p");
+  EXPECT_THAT(refused(reader.from_url("https://example.org/a.png", "p")), HasSubstr("at most 32 files are fetched"));
+}
+
+TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
+  MediaReader reader(&rules_, "the body");
+  EXPECT_TRUE(reader.image_url(Json::parse(R"({"image_url":{"url":"data:;base64,Zm9v"}})"), "p").ok());
+  EXPECT_TRUE(reader.input_audio(Json::parse(R"({"input_audio":{"data":"Zm9v","format":"wav"}})"), "p").ok());
+  EXPECT_TRUE(reader.input_image(Json::parse(R"({"image_url":"data:;base64,Zm9v"})"), "p").ok());
+  EXPECT_TRUE(
+      reader.image_block(Json::parse(R"({"source":{"type":"base64","media_type":"image/png","data":"Zm9v"}})"), "p")
+          .ok());
+  EXPECT_TRUE(reader.image_block(Json::parse(R"({"source":{"type":"url","url":"data:;base64,Zm9v"}})"), "p").ok());
+  EXPECT_EQ(reader.take().files.size(), 5U);
+}
+
+TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
+  rules_.marker = "<m>";
+  MediaReader reader(&rules_, "the body");
+  const auto read = [&](std::string_view text, const char* data) {
+    return reader.prompt_with_files(text, Json::parse(data), "data");
+  };
+  const auto shown = [&](std::string_view text, const char* data) {
+    const auto prompt = read(text, data);
+    if (!prompt) return prompt.error().message;
+    std::string all;
+    for (const auto& part : *prompt) {
+      const auto* file = std::get_if<chat::MediaFile>(&part);
+      all +=
+          file != nullptr ? "(" + *file->bytes + " at " + file->place + ")" : "'" + std::get<std::string>(part) + "'";
+    }
+    return all;
+  };
+  EXPECT_EQ(shown("a<m>b<m>c", R"(["Zm9v","YmFy"])"), "'a'(foo at data[0])'b'(bar at data[1])'c'");
+  EXPECT_EQ(shown("<m><m>", R"(["Zm9v","YmFy"])"), "(foo at data[0])(bar at data[1])");
+  EXPECT_EQ(shown("a<m>", R"(["Zm9v","YmFy"])"), "'data[1]' has no marker in the prompt");
+  EXPECT_EQ(shown("<m>a<m>", R"(["Zm9v"])"), "'data' has fewer files than the prompt has markers");
+  EXPECT_EQ(shown("<m>", R"(["!"])"), "'data[0]': it is not base64");
+  for (const char* wrong : {R"("Zm9v")", R"({})", R"([7])", R"([{}])"}) EXPECT_FALSE(read("<m>", wrong).ok()) << wrong;
+  MediaReader blind(nullptr, "the body");
+  EXPECT_EQ(blind.prompt_with_files("<m>", Json::parse(R"(["Zm9v"])"), "data").error().message,
+            "'data': this model reads text only");
+}
+
+TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
+  MediaReader reader(&rules_, "the body");
+  for (const char* part : {R"({})", R"({"image_url":1})", R"({"image_url":{}})", R"({"image_url":{"url":7}})"}) {
+    EXPECT_THAT(refused(reader.image_url(Json::parse(part), "p")), StartsWith("'p")) << part;
+  }
+  for (const char* part : {R"({})", R"({"source":{}})", R"({"source":{"type":"file","file_id":"x"}})",
+                           R"({"source":{"type":"base64"}})"}) {
+    EXPECT_THAT(refused(reader.image_block(Json::parse(part), "p")), StartsWith("'p")) << part;
+  }
+  EXPECT_THAT(refused(reader.input_image(Json::parse(R"({"file_id":"x"})"), "p")), HasSubstr("nothing is stored"));
+  EXPECT_THAT(refused(reader.input_audio(Json::parse(R"({"input_audio":{}})"), "p")), StartsWith("'p"));
+}
+
+TEST_F(MediaReaderTest, ARequestHasALimitOfFiles) {
+  MediaReader reader(&rules_, "the body");
+  for (std::size_t i = 0; i < kMostFiles; ++i) ASSERT_TRUE(reader.from_base64("Zg==", "p").ok());
+  EXPECT_THAT(refused(reader.from_base64("Zg==", "p")), HasSubstr("at most 1000"));
+}
+
+TEST(MediaReader, WithoutRulesNothingIsRead) {
+  const MediaReader reader(nullptr, "the body");
+  EXPECT_FALSE(reader.pictures());
+  EXPECT_FALSE(reader.sound());
+}
+
+}  // namespace
+}  // namespace kvkeep::server::api

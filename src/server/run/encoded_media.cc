@@ -1,0 +1,141 @@
+#include "server/run/encoded_media.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/assert.h"
+#include "server/run/inbox.h"
+#include "server/run/request.h"
+#include "server/run/scheduler_stats.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+// Clients that watch are told so often while a picture is encoded.
+constexpr double kToldShare = 0.1;
+
+std::uint64_t bytes_of(const std::vector<engine::EncodedChunk>& chunks) {
+  std::uint64_t bytes = 0;
+  for (const engine::EncodedChunk& chunk : chunks) {
+    bytes += chunk.embeddings.size() * sizeof chunk.embeddings[0] + chunk.places.size() * sizeof chunk.places[0];
+  }
+  return bytes;
+}
+
+// The file is the client's; only the encoder is ours.
+Error of_place(const std::string& place, const Error& error) {
+  const ErrorKind kind = error.kind == ErrorKind::kIo ? ErrorKind::kIo : ErrorKind::kInvalid;
+  return {kind, "'" + place + "': " + error.message};
+}
+
+}  // namespace
+
+MediaSlice::MediaSlice(TokenSpan ids, EncodedFile file, std::size_t number) : file_(std::move(file)) {
+  const engine::EncodedChunk& encoded = file_->at(number);
+  chunk_ = engine::MediaChunk{
+      .ids = ids, .embeddings = encoded.embeddings, .places = encoded.places, .at_once = encoded.at_once};
+}
+
+EncodedMedia::EncodedMedia(engine::Projector* projector, os::Clock& clock, Inbox& inbox, ByteCount most)
+    : projector_(projector), clock_(clock), inbox_(inbox), most_bytes_(most.value()) {
+  if (projector != nullptr) encoder_ = os::make_thread_executor("kvkeep-encode");
+}
+
+EncodedMedia::~EncodedMedia() { ends_ = true; }
+
+Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
+  const std::vector<TokenRange>& all = request.effective.media;
+  const auto next = std::ranges::lower_bound(all, at, {}, &TokenRange::begin);
+  request.must_encode = false;
+  if (next == all.end()) return MediaSlice();
+  // Text matching changes neither the number nor the order of chunks.
+  const auto number = static_cast<std::size_t>(next - all.begin());
+  KVKEEP_ASSERT(number < request.job.media.size(), "each chunk has a source");
+  const ChunkSource& source = request.job.media[number];
+  TRY_ASSIGN(EncodedFile chunks, chunks_of(request, *source.file));
+  request.must_encode = next->begin == at && chunks == nullptr;
+  if (next->begin > at || request.must_encode) return MediaSlice();
+  const TokenSpan chunk = TokenSpan(request.effective.tokens).subspan(at.value(), next->size());
+  TRY_ASSIGN(const std::vector<MediaRun> runs, media_runs(chunk));
+  const bool as_planned = source.number < chunks->size() && (*chunks)[source.number].shape == runs.front().shape;
+  if (!as_planned) return of_place(source.file->place, damaged("it has other parts than its head says"));
+  return MediaSlice(chunk, std::move(chunks), source.number);
+}
+
+// Returns null while the file is being encoded.
+Result<EncodedFile> EncodedMedia::chunks_of(Request& request, const PromptFile& file) {
+  if (EncodedFile chunks = known(file.hash)) {
+    request.encoding = nullptr;
+    return chunks;
+  }
+  if (request.encoding == nullptr || request.encoding->hash_ != file.hash) request.encoding = begin(file);
+  if (!request.encoding->done()) return EncodedFile();
+  const std::shared_ptr<Encoding> ended = std::exchange(request.encoding, nullptr);
+  const Encoding::State& state = *ended->state_;
+  if (!state.result) return of_place(file.place, state.result.error());
+  spdlog::debug("encoded '{}' in {:.1f} ms: {} chunks", file.place, state.ms, (*state.result)->size());
+  keep(file.hash, *state.result);
+  return *state.result;
+}
+
+EncodedFile EncodedMedia::known(const MediaHash& hash) {
+  const auto found = std::ranges::find(files_, hash, [](const auto& kept) { return kept.first; });
+  if (found == files_.end()) return nullptr;
+  files_.splice(files_.begin(), files_, found);
+  return files_.front().second;
+}
+
+std::shared_ptr<Encoding> EncodedMedia::begin(const PromptFile& file) {
+  KVKEEP_ASSERT(projector_ != nullptr, "a prompt with media needs a projector");
+  std::erase_if(under_way_, [](const auto& each) { return each.expired(); });
+  for (const std::weak_ptr<Encoding>& each : under_way_) {
+    const std::shared_ptr<Encoding> same = each.lock();
+    if (same != nullptr && same->hash_ == file.hash) return same;
+  }
+  auto encoding = std::make_shared<Encoding>();
+  encoding->hash_ = file.hash;
+  under_way_.push_back(encoding);
+  encoder_->post([this, bytes = file.bytes, state = encoding->state_, wish = std::weak_ptr(encoding)] {
+    encode(*bytes, *state, [&] { return !ends_ && !wish.expired(); });
+  });
+  return encoding;
+}
+
+// On the encoder's thread.
+void EncodedMedia::encode(const std::string& bytes, Encoding::State& state, const std::function<bool()>& is_wanted) {
+  if (!is_wanted()) return;
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  auto made = projector_->encode(std::as_bytes(std::span(bytes)), [&](double share) {
+    if (share >= state.share + kToldShare) {
+      state.share = share;
+      inbox_.wake();
+    }
+    return is_wanted();
+  });
+  state.ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
+  if (made) {
+    inbox_.count([&](SchedulerStats& stats) {
+      ++stats.media_encoded;
+      stats.encode_ms += state.ms;
+    });
+    state.result = std::make_shared<const std::vector<engine::EncodedChunk>>(*std::move(made));
+  } else {
+    state.result = made.error();
+  }
+  state.done = true;
+  inbox_.wake();
+}
+
+void EncodedMedia::keep(const MediaHash& hash, EncodedFile chunks) {
+  bytes_ += bytes_of(*chunks);
+  files_.emplace_front(hash, std::move(chunks));
+  while (bytes_ > most_bytes_ && files_.size() > 1) {
+    bytes_ -= bytes_of(*files_.back().second);
+    files_.pop_back();
+  }
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,110 @@
+#pragma once
+
+// The pictures and sounds of prompts, as embeddings.
+//
+// A file is encoded only when a prefill comes near a chunk of it whose rows are not known: on a thread of its own,
+// while the engine thread computes the text before it, and other requests. The embeddings then stay in RAM for a while,
+// least recently used out first: the file's other chunks need them, and so does a request whose rows were lost before
+// they were stored, or in whose prompt other words stand before the picture. An encoding that no request waits for any
+// more ends.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/media_ids.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "engine/engine.h"
+#include "engine/projector.h"
+#include "os/clock.h"
+#include "os/executor.h"
+
+namespace kvkeep::server {
+
+struct ChunkSource;
+struct Request;
+class Inbox;
+
+// A picture or sound of a prompt.
+struct PromptFile {
+  MediaHash hash;  // names the file, as in its chunks' ids
+  std::shared_ptr<const std::string> bytes;
+  std::string place;  // in the request, for errors: "messages[0].content[1]"
+};
+
+using EncodedFile = std::shared_ptr<const std::vector<engine::EncodedChunk>>;
+
+// One encoding of one file. The requests that wait for it hold it; the thread that encodes sees when none does.
+class Encoding {
+ public:
+  // Any thread.
+  bool done() const { return state_->done; }
+  double share() const { return state_->share; }  // of it that is done, 0 to 1
+
+ private:
+  friend class EncodedMedia;
+  struct State {
+    std::atomic<bool> done = false;
+    std::atomic<double> share = 0;
+    Result<EncodedFile> result = EncodedFile();  // written before `done` is set
+    double ms = 0;                               // the same
+  };
+
+  MediaHash hash_ = {};
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// A slice of a prefill: tokens, or one chunk, whose embeddings it keeps alive.
+class MediaSlice {
+ public:
+  MediaSlice() = default;
+  MediaSlice(TokenSpan ids, EncodedFile file, std::size_t number);
+  // Returns null if the slice has tokens.
+  const engine::MediaChunk* chunk() const { return chunk_ ? &*chunk_ : nullptr; }
+
+ private:
+  EncodedFile file_;
+  std::optional<engine::MediaChunk> chunk_;
+};
+
+// Engine thread only.
+class EncodedMedia {
+ public:
+  // `projector`: null if no prompt has media. `inbox` counts, and is woken when an encoding goes on or ends. All of
+  // them must outlive this.
+  EncodedMedia(engine::Projector* projector, os::Clock& clock, Inbox& inbox, ByteCount most = mebibytes(256));
+  // Ends what is being encoded.
+  ~EncodedMedia();
+
+  // Returns the slice at `at` of the request's effective prompt, and begins to encode the next file that it needs; sets
+  // request.must_encode, and returns nothing, if the slice waits for that. Errors name the file's place in the request:
+  // kInvalid if it cannot be decoded, kIo if the encoder failed.
+  Result<MediaSlice> find(Request& request, Position at);
+
+ private:
+  Result<EncodedFile> chunks_of(Request& request, const PromptFile& file);
+  EncodedFile known(const MediaHash& hash);
+  std::shared_ptr<Encoding> begin(const PromptFile& file);
+  void encode(const std::string& bytes, Encoding::State& state, const std::function<bool()>& is_wanted);
+  void keep(const MediaHash& hash, EncodedFile chunks);
+
+  engine::Projector* const projector_;
+  os::Clock& clock_;
+  Inbox& inbox_;
+  const std::uint64_t most_bytes_;
+  std::list<std::pair<MediaHash, EncodedFile>> files_;  // used last first
+  std::uint64_t bytes_ = 0;
+  std::vector<std::weak_ptr<Encoding>> under_way_;
+  std::atomic<bool> ends_ = false;
+  std::unique_ptr<os::Executor> encoder_;  // null: there is no projector. Last, so that its thread ends first
+};
+
+}  // namespace kvkeep::server

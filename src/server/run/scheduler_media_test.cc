@@ -1,0 +1,241 @@
+// Prompts with pictures: a chunk is computed in one piece after its file was encoded, and neither happens again where
+// its rows are known.
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "base/media_ids.h"
+#include "engine/projector.h"
+#include "server/run/encoded_media.h"
+#include "server/run/scheduler_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+const ChunkShape kShape{.embeddings = 40, .positions = 40};
+constexpr std::string_view kBroken = "broken";
+
+// Makes one chunk of each file, unless that is broken.
+class CountingProjector final : public engine::Projector {
+ public:
+  const engine::ProjectorDescription& description() const override { return description_; }
+  Result<std::vector<engine::MediaPart>> plan(ByteSpan) const override {
+    return std::vector{engine::MediaPart{{}, kShape}};
+  }
+  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan file, const engine::EncodeProgress& progress) override {
+    ++encoded;
+    do {
+      if (!progress(0.5)) {
+        ++ended;
+        return aborted("the encoding was ended");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } while (is_slow);
+    if (file.size() == kBroken.size()) return damaged("it cannot be decoded as PNG");
+    return std::vector{engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings)}};
+  }
+
+  std::atomic<int> encoded = 0;
+  std::atomic<int> ended = 0;
+  std::atomic<bool> is_slow = false;  // then it does not get beyond the half of a file
+  ChunkShape shape = kShape;
+
+ private:
+  engine::ProjectorDescription description_;
+};
+
+ChunkSource picture(std::uint8_t number, std::string_view file = "file") {
+  MediaHash hash;
+  hash.bytes[0] = number;
+  return {std::make_shared<const PromptFile>(PromptFile{hash, std::make_shared<const std::string>(file),
+                                                        "messages[0].content[" + std::to_string(number) + "]"})};
+}
+
+std::vector<TokenId> ids_of(const ChunkSource& source) { return media_ids(source.file->hash, source.number, kShape); }
+
+class SchedulerMedia : public ::testing::TestWithParam<engine::MemoryClass> {
+ protected:
+  SchedulerMedia() : world_(options()) { world_.start(); }
+
+  WorldOptions options() {
+    WorldOptions options;
+    options.fake.memory_class = GetParam();
+    options.fake.batch_tokens = 64;
+    options.scheduler.projector = &projector_;
+    return options;
+  }
+
+  Job job_of(std::vector<TokenId> prompt, std::vector<ChunkSource> media) {
+    Job job;
+    job.id = "test";
+    job.kind = "chat";
+    job.prompt = std::move(prompt);
+    job.media = std::move(media);
+    job.sampling = World::greedy();
+    job.max_tokens = 4;
+    return job;
+  }
+  Reply ask(Job job) {
+    const auto sink = std::make_shared<CollectingSink>();
+    auto reply = sink->future();
+    EXPECT_TRUE(world_.scheduler.submit(std::move(job), sink).ok());
+    return reply.get();
+  }
+
+  CountingProjector projector_;
+  World world_;
+  std::mt19937 random_{seed()};
+};
+
+TEST_P(SchedulerMedia, AResentPictureIsNeitherEncodedNorPrefilled) {
+  const ChunkSource first = picture(1);
+  const ChunkSource second = picture(2);
+  const auto prompt = random_tokens(random_, 50) + ids_of(first) + random_tokens(random_, 30);
+  const Reply reply = ask(job_of(prompt, {first}));
+  EXPECT_EQ(reply.tokens, world_.expected(prompt, 4));
+  EXPECT_EQ(reply.stats.prefilled_tokens, prompt.size());
+  EXPECT_EQ(projector_.encoded, 1);
+  const auto more = prompt + reply.tokens + random_tokens(random_, 9) + ids_of(second) + random_tokens(random_, 12);
+  const Reply next = ask(job_of(more, {first, second}));
+  EXPECT_EQ(next.tokens, world_.expected(more, 4));
+  EXPECT_EQ(projector_.encoded, 2) << "only the new one";
+  EXPECT_GE(next.stats.cached_tokens, prompt.size());
+  EXPECT_EQ(world_.scheduler.stats().media_encoded, 2U);
+}
+
+TEST_P(SchedulerMedia, AnotherPictureSharesOnlyTheTextBefore) {
+  const auto before = random_tokens(random_, 60);
+  const auto after = random_tokens(random_, 20);
+  const ChunkSource first = picture(1);
+  const ChunkSource other = picture(2);
+  (void)ask(job_of(before + ids_of(first) + after, {first}));
+  const auto prompt = before + ids_of(other) + after;
+  const Reply reply = ask(job_of(prompt, {other}));
+  EXPECT_EQ(reply.tokens, world_.expected(prompt, 4));
+  EXPECT_LE(reply.stats.cached_tokens, before.size());
+  EXPECT_EQ(projector_.encoded, 2);
+}
+
+// Where a message is said to end within a picture, state is captured before it.
+TEST_P(SchedulerMedia, PrefillPausesBeforeAPictureAndNotWithinIt) {
+  const ChunkSource source = picture(6);
+  const auto prompt = random_tokens(random_, 50) + ids_of(source) + random_tokens(random_, 60);
+  Job job = job_of(prompt, {source});
+  job.markers.user_turns = {Position{40}};
+  job.markers.message_ends = {Position{40}, Position{85}, Position{120}};
+  EXPECT_EQ(ask(std::move(job)).tokens, world_.expected(prompt, 4));
+  const auto other = std::vector<TokenId>(prompt.begin(), prompt.begin() + 50) + random_tokens(random_, 20);
+  const Reply reply = ask(job_of(other, {}));
+  EXPECT_EQ(reply.tokens, world_.expected(other, 4));
+  EXPECT_GE(reply.stats.cached_tokens, GetParam() == engine::MemoryClass::kWindowed ? 0U : 40U);
+}
+
+TEST_P(SchedulerMedia, EmbeddingsOutliveRowsThatAreLost) {
+  const ChunkSource source = picture(1);
+  (void)ask(job_of(random_tokens(random_, 20) + ids_of(source) + random_tokens(random_, 5), {source}));
+  const auto prompt = random_tokens(random_, 70) + ids_of(source) + random_tokens(random_, 5);
+  EXPECT_EQ(ask(job_of(prompt, {source})).tokens, world_.expected(prompt, 4));
+  EXPECT_EQ(projector_.encoded, 1) << "other words stand before it";
+}
+
+TEST_P(SchedulerMedia, AFileThatCannotBeDecodedIsTheClientsError) {
+  const ChunkSource source = picture(3, kBroken);
+  const Reply reply = ask(job_of(random_tokens(random_, 20) + ids_of(source) + random_tokens(random_, 5), {source}));
+  EXPECT_EQ(reply.finish, Finish::kError);
+  ASSERT_TRUE(reply.error);
+  EXPECT_EQ(reply.error->kind, ErrorKind::kInvalid);
+  EXPECT_EQ(reply.error->message, "'messages[0].content[3]': it cannot be decoded as PNG");
+  const auto text = random_tokens(random_, 30);
+  EXPECT_EQ(ask(job_of(text, {})).tokens, world_.expected(text, 4)) << "the next request is served";
+}
+
+TEST_P(SchedulerMedia, OtherChunksThanPlannedAreRefused) {
+  projector_.shape.embeddings = projector_.shape.positions = 39;
+  const ChunkSource source = picture(4);
+  const Reply reply = ask(job_of(ids_of(source) + random_tokens(random_, 5), {source}));
+  ASSERT_TRUE(reply.error);
+  EXPECT_EQ(reply.error->kind, ErrorKind::kInvalid);
+}
+
+// Notes how far prefill is said to be.
+class WatchingSink final : public JobSink {
+ public:
+  void on_prefill(const JobStats&, std::size_t count, double) override { processed = count; }
+  bool on_token(TokenId, const JobStats&) override { return true; }
+  void on_done(Finish finish, const JobStats&, const std::optional<Error>&) override { ended.set_value(finish); }
+  bool gone() const override { return left; }
+
+  std::atomic<std::size_t> processed = 0;
+  std::atomic<bool> left = false;
+  std::promise<Finish> ended;
+};
+
+void await(const std::function<bool()>& is_so) {
+  for (int i = 0; i < 20'000 && !is_so(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(is_so());
+}
+
+TEST_P(SchedulerMedia, AClientThatLeavesEndsItsEncoding) {
+  const ChunkSource source = picture(5);
+  const auto prompt = ids_of(source) + random_tokens(random_, 5);
+  const auto sink = std::make_shared<WatchingSink>();
+  projector_.is_slow = true;
+  ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {source}), sink).ok());
+  await([&] { return projector_.encoded == 1; });
+  sink->left = true;
+  EXPECT_EQ(sink->ended.get_future().get(), Finish::kGone);
+  await([&] { return projector_.ended == 1; });
+  projector_.is_slow = false;
+  EXPECT_EQ(ask(job_of(prompt, {source})).tokens, world_.expected(prompt, 4)) << "the next one has it encoded anew";
+}
+
+TEST_P(SchedulerMedia, OthersRunWhileAPictureIsEncoded) {
+  const ChunkSource source = picture(7);
+  const auto prompt = random_tokens(random_, 30) + ids_of(source) + random_tokens(random_, 5);
+  const auto sink = std::make_shared<WatchingSink>();
+  projector_.is_slow = true;
+  ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {source}), sink).ok());
+  await([&] { return sink->processed == 30 + kShape.embeddings / 2; });  // the text before it, and half of it
+  const auto text = random_tokens(random_, 40);
+  EXPECT_EQ(ask(job_of(text, {})).tokens, world_.expected(text, 4));
+  projector_.is_slow = false;
+  EXPECT_EQ(sink->ended.get_future().get(), Finish::kLength);
+  EXPECT_EQ(sink->processed, prompt.size());
+}
+
+TEST_P(SchedulerMedia, TwoRequestsShareOneEncoding) {
+  const ChunkSource source = picture(8);
+  const auto first = random_tokens(random_, 30) + ids_of(source) + random_tokens(random_, 5);
+  const auto second = random_tokens(random_, 20) + ids_of(source) + random_tokens(random_, 6);
+  const auto first_sink = std::make_shared<WatchingSink>();
+  const auto second_sink = std::make_shared<WatchingSink>();
+  projector_.is_slow = true;
+  ASSERT_TRUE(world_.scheduler.submit(job_of(first, {source}), first_sink).ok());
+  ASSERT_TRUE(world_.scheduler.submit(job_of(second, {source}), second_sink).ok());
+  await([&] { return first_sink->processed > 30 && second_sink->processed > 20; });
+  first_sink->left = true;
+  EXPECT_EQ(first_sink->ended.get_future().get(), Finish::kGone);
+  projector_.is_slow = false;
+  EXPECT_EQ(second_sink->ended.get_future().get(), Finish::kLength) << "it still wants the encoding";
+  EXPECT_EQ(projector_.encoded, 1);
+}
+
+TEST_P(SchedulerMedia, AServerThatStopsEndsItsEncodings) {
+  const ChunkSource source = picture(9);
+  const auto sink = std::make_shared<WatchingSink>();
+  projector_.is_slow = true;
+  ASSERT_TRUE(world_.scheduler.submit(job_of(ids_of(source) + random_tokens(random_, 5), {source}), sink).ok());
+  await([&] { return projector_.encoded == 1; });
+  world_.scheduler.stop();
+  EXPECT_EQ(sink->ended.get_future().get(), Finish::kError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, SchedulerMedia,
+                         ::testing::Values(engine::MemoryClass::kSliceable, engine::MemoryClass::kWindowed,
+                                           engine::MemoryClass::kHybrid, engine::MemoryClass::kRecurrent,
+                                           engine::MemoryClass::kOpaque),
+                         [](const auto& parameter) { return std::string(to_string(parameter.param)); });
+
+}  // namespace
+}  // namespace kvkeep::server

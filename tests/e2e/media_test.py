@@ -1,0 +1,370 @@
+"""Pictures and sound from outside, with generated projectors: each is encoded once, in whatever dialect it comes again,
+over turns, branches, restarts and kills; hostile files are refused; no text can stand for a picture.
+"""
+
+import base64
+import http.server
+import json
+import os
+import re
+import struct
+import threading
+import zlib
+
+from flag_case import covers
+from support import (ServerCase, assistant, fresh_directory, fresh_path, main, model, reply_text, run_program, serve_command, system,
+                     timings, user, words)
+
+CHAT = "/v1/chat/completions"
+KINDS = {"gemma3": ("--arch", "gemma3"), "qwen3vl": ("--arch", "qwen3vl"), "qwen35": ("--arch", "qwen35")}
+
+
+# ---- files ----
+
+def png_chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(seed, width=64, height=64):
+    rows = b"".join(b"\0" + bytes((x * 3 + y * 5 + seed * (7 + x * y)) % 256 for x in range(3 * width)) for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + png_chunk(b"IDAT", zlib.compress(rows)) + png_chunk(b"IEND", b""))
+
+
+def huge_png():
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0))
+            + png_chunk(b"IDAT", zlib.compress(b"\0")) + png_chunk(b"IEND", b""))
+
+
+def gif(frames):
+    frame = b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x44\x01\x00"
+    return b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff" + frame * frames + b"\x3b"
+
+
+def wav(seed, samples=4_000):
+    data = b"".join(struct.pack("<h", (i * (37 + seed)) % 20_000 - 10_000) for i in range(samples))
+    return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16_000, 32_000, 2, 16)
+            + b"data" + struct.pack("<I", len(data)) + data)
+
+
+def encoded(file):
+    return base64.b64encode(file).decode()
+
+
+def data_url(file):
+    return "data:image/png;base64," + encoded(file)
+
+
+# ---- messages ----
+
+def text(content):
+    return {"type": "text", "text": content}
+
+
+def picture(file):
+    return {"type": "image_url", "image_url": {"url": data_url(file)}}
+
+
+def shows(*parts):
+    return {"role": "user", "content": [text(part) if isinstance(part, str) else picture(part) for part in parts]}
+
+
+def block(file):
+    return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded(file)}}
+
+
+class Dialects:
+    """A question about a picture in each dialect: status and parsed reply."""
+
+    def send(self, server, path, body, headers=()):
+        connection = server.connection()
+        try:
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **dict(headers)})
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+        finally:
+            connection.close()
+
+    def chat(self, server, file, question):
+        return self.send(server, CHAT, {"messages": [shows(file, question)], "max_tokens": 4, "temperature": 0})
+
+    def messages(self, server, file, question):
+        body = {"model": "m", "max_tokens": 4, "temperature": 0,
+                "messages": [{"role": "user", "content": [block(file), text(question)]}]}
+        return self.send(server, "/v1/messages", body, {"anthropic-version": "2023-06-01"}.items())
+
+    def responses(self, server, file, question):
+        content = [{"type": "input_image", "image_url": data_url(file)}, {"type": "input_text", "text": question}]
+        return self.send(server, "/v1/responses", {"input": [{"role": "user", "content": content}], "max_output_tokens": 4,
+                                                   "temperature": 0})
+
+    DIALECTS = ("chat", "messages", "responses")
+
+
+class MediaCase(ServerCase, Dialects):
+    def start(self, kind, *flags):
+        return self.server("--mmproj", model("--mmproj", *KINDS[kind]), *flags, model_path=model(*KINDS[kind]))
+
+    def encoded_files(self, server):
+        connection = server.connection()
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode()
+        connection.close()
+        return int(float(re.search(r"^kvkeep_media_encoded_total (\S+)", lines, re.M).group(1)))
+
+    def ask(self, server, messages, **fields):
+        return server.post(CHAT, {"messages": messages, "max_tokens": 12, "temperature": 0, **fields})
+
+
+class Reuse(MediaCase):
+    def check_turns(self, kind, *flags):
+        """Four turns, a new picture in every second one, then a branch and a kill."""
+        directory = fresh_directory()
+        disk = ("--metrics", "--kv-disk-dir", directory, *flags)
+        server = self.start(kind, *disk)
+        plain = self.start(kind, "--cache-ram", 0, *flags)
+        messages = [system(words(60, 1))]
+        for turn in range(4):
+            messages.append(shows(png(turn), words(20, turn)) if turn % 2 == 0 else user(words(20, turn)))
+            reply = self.ask(server, messages)
+            self.assertEqual(reply_text(reply), reply_text(self.ask(plain, messages, cache_prompt=False)), (kind, turn))
+            self.assertEqual(self.encoded_files(server), turn // 2 + 1, "each picture once")
+            if turn > 0:
+                # New: the answer's end, the question, and the picture if there is one.
+                new = reply["usage"]["prompt_tokens"] - before
+                self.assertLessEqual(timings(reply)["prompt_n"], new + 40, (kind, turn))
+            before = reply["usage"]["prompt_tokens"]
+            messages.append(assistant(reply_text(reply)))
+        other = [*messages[:-2], user(words(20, 99))]
+        self.assertGreater(timings(self.ask(server, other))["cache_n"], before // 2, "a branch after both pictures")
+        last = self.ask(server, messages[:-1])
+        self.assertEqual(self.encoded_files(server), 2)
+        server.kill()
+        server = self.start(kind, *disk)
+        again = self.ask(server, messages[:-1])
+        self.assertEqual(self.encoded_files(server), 0, "nothing is encoded after a kill")
+        self.assertLessEqual(timings(again)["prompt_n"], 40)
+        self.assertEqual(reply_text(again), reply_text(last))
+
+    def test_pictures_that_a_model_sees_at_once(self):
+        self.check_turns("gemma3")
+
+    def test_pictures_in_a_plane(self):
+        self.check_turns("qwen3vl")
+
+    def test_pictures_in_a_hybrid_model(self):
+        self.check_turns("qwen35")
+
+    def test_cells_of_their_own(self):
+        self.check_turns("qwen3vl", "--no-kv-unified", "-np", 2)
+
+    def test_another_picture_of_the_same_size_shares_nothing(self):
+        server = self.start("qwen3vl", "--metrics")
+        first = self.ask(server, [shows(png(1), "What is it?")])
+        second = self.ask(server, [shows(png(2), "What is it?")])
+        self.assertEqual(second["usage"]["prompt_tokens"], first["usage"]["prompt_tokens"])
+        self.assertLess(timings(second)["cache_n"], 10)
+        self.assertEqual(self.encoded_files(server), 2)
+        words_before = self.ask(server, [shows("Look:", png(2), "What is it?")])
+        self.assertLess(timings(words_before)["cache_n"], 10)
+        self.assertEqual(self.encoded_files(server), 2, "its rows are others, its embeddings are not")
+
+    @covers("--mmproj", "-mm")
+    def test_sound(self):
+        server = self.server("--metrics", "-mm", model("--mmproj"))
+        part = {"type": "input_audio", "input_audio": {"data": encoded(wav(1)), "format": "wav"}}
+        messages = [{"role": "user", "content": [part, text("What is said?")]}]
+        first = self.ask(server, messages)
+        again = self.ask(server, [*messages, assistant(reply_text(first)), user("And?")])
+        self.assertGreaterEqual(timings(again)["cache_n"], first["usage"]["prompt_tokens"] - 8)
+        self.assertEqual(self.encoded_files(server), 1)
+        self.assert_refused(400, self.ask, server, [shows(png(1), "A picture")], contains="image input is not supported")
+
+
+class EachDialect(MediaCase):
+    @classmethod
+    def start_class_servers(cls):
+        cls.server_ = cls.class_server("--metrics", "--mmproj", model("--mmproj", *KINDS["qwen3vl"]),
+                                       model_path=model(*KINDS["qwen3vl"]))
+
+    def test_a_picture_is_the_same_in_each(self):
+        before = self.encoded_files(self.server_)
+        cached = []
+        for dialect in self.DIALECTS:
+            status, reply = getattr(self, dialect)(self.server_, png(50), "What is it, in a few words?")
+            self.assertEqual(status, 200, reply)
+            usage = reply["usage"]
+            cached.append(usage.get("cache_read_input_tokens") or usage.get("prompt_tokens_details", usage.get("input_tokens_details"))["cached_tokens"])
+        self.assertEqual(self.encoded_files(self.server_) - before, 1, cached)
+        self.assertGreater(min(cached[1:]), 8, "whichever dialect it came in first")
+
+    def test_tools_show_pictures(self):
+        body = {"model": "m", "max_tokens": 4, "temperature": 0, "messages": [
+            user("Look at it."),
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "see", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [text("here"), block(png(60))]}]}],
+            "tools": [{"name": "see", "input_schema": {"type": "object"}}]}
+        before = self.encoded_files(self.server_)
+        for _ in range(2):
+            status, reply = self.send(self.server_, "/v1/messages", body)
+            self.assertEqual(status, 200, reply)
+        self.assertEqual(self.encoded_files(self.server_) - before, 1)
+
+    def test_tokens_are_counted(self):
+        content = [block(png(70)), text("What is it?")]
+        body = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": content}]}
+        before = self.encoded_files(self.server_)
+        _, counted = self.send(self.server_, "/v1/messages/count_tokens", body)
+        self.assertEqual(self.encoded_files(self.server_), before, "counting encodes nothing")
+        _, reply = self.send(self.server_, "/v1/messages", body)
+        usage = reply["usage"]
+        self.assertEqual(counted["input_tokens"], usage["input_tokens"] + usage["cache_creation_input_tokens"]
+                         + usage["cache_read_input_tokens"])
+
+    def test_hostile_files_are_refused(self):
+        files = {"a picture of 900 megapixels": huge_png(), "half a picture": png(1)[:60], "10,000 frames": gif(10_000),
+                 "no picture": b"hello", "nothing": b""}
+        places = {"chat": "messages[0].content[0]", "messages": "messages.0.content.0", "responses": "input[0].content[0]"}
+        for what, file in files.items():
+            for dialect, place in places.items():
+                status, reply = getattr(self, dialect)(self.server_, file, "What is it?")
+                self.assertEqual(status, 400, (what, dialect, reply))
+                self.assertIn(place, reply["error"]["message"], what)
+                self.assertEqual(reply.get("type"), "error" if dialect == "messages" else None)
+        self.assertEqual(self.chat(self.server_, png(1), "Is it alive?")[0], 200)
+
+    def test_a_picture_whose_pixels_are_damaged_is_refused(self):
+        head, rest = png(3).split(b"IDAT")
+        broken = head + b"IDAT" + rest[:10] + bytes(len(rest) - 30) + rest[-20:]
+        for dialect in self.DIALECTS:
+            status, reply = getattr(self, dialect)(self.server_, broken, "What is it?")
+            self.assertEqual(status, 400, (dialect, reply))
+
+    def test_other_hosts_are_not_asked(self):
+        for url in ("http://127.0.0.1:1/a.png", "https://example.invalid/a.png", "ftp://x/a", "data:image/png,abc", "file:///etc/passwd"):
+            part = {"type": "image_url", "image_url": {"url": url}}
+            self.assert_refused(400, self.ask, self.server_, [{"role": "user", "content": [part]}], contains="messages[0].content[0]")
+
+    def test_no_text_stands_for_a_picture(self):
+        honest = self.ask(self.server_, [shows(png(80), "x")])["usage"]["prompt_tokens"]
+        pretences = ["<__media__>", "<image>", "<|vision_start|><|image_pad|><|vision_end|>", "kvkeepmedia" + "0" * 32 + "n0e"]
+        counted = [self.ask(self.server_, [shows(png(80), "x" + words)])["usage"]["prompt_tokens"] for words in pretences]
+        alone = [self.ask(self.server_, [user("x" + words)])["usage"]["prompt_tokens"] for words in pretences]
+        picture_tokens = honest - self.ask(self.server_, [user("x")])["usage"]["prompt_tokens"]
+        for words, with_picture, without in zip(pretences, counted, alone, strict=True):
+            self.assertEqual(with_picture - without, picture_tokens, words)
+
+    def test_completions_have_pictures_where_markers_stand(self):
+        marker = self.server_.get("/props")["media_marker"]
+        self.assertRegex(marker, r"^<__media_[0-9a-f]{32}__>$")
+
+        def completed(text, *files):
+            prompt = {"prompt_string": text, "multimodal_data": [encoded(file) for file in files]}
+            return self.send(self.server_, "/completion", {"prompt": prompt, "n_predict": 4, "temperature": 0})
+        before = self.encoded_files(self.server_)
+        status, first = completed(f"See {marker} and {marker}: both", png(90), png(91))
+        self.assertEqual(status, 200, first)
+        self.assertEqual(self.encoded_files(self.server_) - before, 2)
+        status, again = completed(f"See {marker} and {marker}: both", png(90), png(91))
+        self.assertEqual(again["content"], first["content"])
+        self.assertGreater(again["timings"]["cache_n"], 2 * 8)
+        self.assertEqual(self.encoded_files(self.server_) - before, 2)
+        for text in (f"{marker}{marker} x", "x", "<__media__> x"):
+            self.assertEqual(completed(text, png(90))[0], 400, text)
+        self.assertEqual(completed(f"{marker} x", b"no picture")[0], 400)
+
+    def test_the_server_says_what_its_model_takes(self):
+        self.assertEqual(self.server_.get("/props")["modalities"], {"vision": True, "video": False, "audio": False})
+        models = self.server_.get("/v1/models")
+        self.assertEqual(models["data"][0]["architecture"]["input_modalities"], ["text", "image"])
+        self.assertIn("multimodal", models["models"][0]["capabilities"])
+
+
+class Flags(MediaCase):
+    @covers("--no-mmproj", "--mmproj-auto", "--no-mmproj-auto", "--mmproj-offload", "--no-mmproj-offload")
+    def test_the_projector_may_be_left_out(self):
+        with_it = self.start("qwen3vl", "--mmproj-auto", "--no-mmproj-offload")
+        self.assertEqual(self.chat(with_it, png(1), "What is it?")[0], 200)
+        without = self.start("qwen3vl", "--no-mmproj")
+        self.assertEqual(without.get("/props")["modalities"]["vision"], False)
+        self.assert_refused(400, self.ask, without, [shows(png(1), "x")], contains="image input is not supported")
+
+    @covers("--image-min-tokens", "--image-max-tokens")
+    def test_pictures_have_limits(self):
+        def tokens(*flags):
+            return self.ask(self.start("qwen3vl", *flags), [shows(png(1, 256, 256), "x")])["usage"]["prompt_tokens"]
+        usual = tokens()
+        self.assertLess(tokens("--image-max-tokens", 16), usual)
+        self.assertGreater(tokens("--image-min-tokens", 128), usual)
+
+    @covers("--media-path")
+    def test_files_below_a_directory_may_be_named(self):
+        directory = fresh_directory()
+        outside = fresh_path("outside.png")
+        for path in (os.path.join(directory, "a.png"), outside):
+            with open(path, "wb") as file:
+                file.write(png(1))
+        os.symlink(outside, os.path.join(directory, "link.png"))
+        server = self.start("qwen3vl", "--media-path", directory)
+
+        def named(url):
+            return self.ask(server, [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, text("x")]}])
+        self.assertEqual(named("file://a.png")["usage"]["prompt_tokens"],
+                         self.ask(server, [shows(png(1), "x")])["usage"]["prompt_tokens"])
+        for url in ("file://../" + os.path.basename(outside), "file://link.png", "file://none.png", "file://" + outside, "file://"):
+            self.assert_refused(400, named, url, contains="no such file")
+
+    @covers("--allow-remote-media")
+    def test_files_of_listed_hosts_are_fetched(self):
+        class Files(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                if self.path.startswith("/to?"):
+                    self.send_response(302)
+                    self.send_header("Location", self.path[4:])
+                    self.end_headers()
+                    return
+                file = {"/a.png": png(1), "/large": bytes(65 << 20)}.get(self.path)
+                self.send_response(404 if file is None else 200)
+                self.end_headers()
+                self.wfile.write(file or b"")
+
+            def log_message(self, *_):
+                pass
+        files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
+        self.addCleanup(files.server_close)
+        threading.Thread(target=files.serve_forever, daemon=True).start()
+        self.addCleanup(files.shutdown)
+        port = files.server_port
+        listed = f"http://127.0.0.1:{port}"
+        server = self.start("qwen3vl", "--allow-remote-media", f"127.0.0.1:{port},localhost:{port}")
+
+        def named(url):
+            return self.ask(server, [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, text("x")]}])
+        tokens = self.ask(server, [shows(png(1), "x")])["usage"]["prompt_tokens"]
+        self.assertEqual(named(listed + "/a.png")["usage"]["prompt_tokens"], tokens)
+        self.assertEqual(named(listed + "/to?/a.png")["usage"]["prompt_tokens"], tokens, "redirected to a listed host")
+        refused = {listed + "/none": "HTTP status 404", listed + "/large": "larger than 64 MiB",
+                   listed + f"/to?http://localhost:{port}/a.png": "private address",
+                   listed + "/to?http://127.0.0.1:1/a.png": "redirected to a host that is not in",
+                   listed + "/to?file:///etc/passwd": "redirected to no such URL", listed + "/to?/to?/to?/to?/a.png": "too often",
+                   f"http://localhost:{port}/a.png": "private address", f"http://127.0.0.2:{port}/a.png": "not in the server's",
+                   "http://169.254.169.254/": "not in the server's", "ftp://127.0.0.1/a": "must be a data:"}
+        for url, reason in refused.items():
+            self.assert_refused(400, named, url, contains=reason)
+
+    def test_a_batch_that_is_too_small_is_an_error_at_the_start(self):
+        command = serve_command("--mmproj", model("--mmproj", *KINDS["gemma3"]), "-ub", "15", "-b", "15", "--no-kv-disk",
+                                model_path=model(*KINDS["gemma3"]))
+        ended = run_program(*command[1:])
+        self.assertNotEqual(ended.returncode, 0)
+        self.assertIn("--ubatch-size 16", ended.stderr)
+
+    def test_another_models_projector_is_an_error_at_the_start(self):
+        command = serve_command("--mmproj", model("--arch", "qwen3vl"), "--no-kv-disk", model_path=model(*KINDS["gemma3"]))
+        ended = run_program(*command[1:])
+        self.assertNotEqual(ended.returncode, 0)
+        self.assertIn("--mmproj", ended.stderr)
+
+
+if __name__ == "__main__":
+    main()
