@@ -3,7 +3,8 @@
     python3 s3_double.py --port-file FILE [--access-key KEY --secret-key SECRET --region NAME --bucket NAME]
 
 It writes its port to FILE once it listens. Path style, one bucket; GET with ranges, HEAD, PUT, copies, DELETE,
-and lists of objects (ListObjectsV2) of at most --most-keys keys.
+and lists of objects (ListObjectsV2) of at most --most-keys keys. It answers each request after --delay-ms, as one across a
+network does, and never answers on connection number --silent-connection, as one whose packets are lost.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import hashlib
 import hmac
 import os
 import re
+import threading
 import time
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +20,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 MOST_BODY_BYTES = 256 << 20
+SILENT_S = 600
 AUTHORIZATION = re.compile(r"AWS4-HMAC-SHA256 Credential=([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$")
 
 
@@ -74,6 +77,13 @@ def refusal(server, method, target, headers, body):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A head and a body that leave in two packets wait for each other: 40 ms on a connection that is used again.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def setup(self):
+        super().setup()
+        self.is_silent = self.server.count_connection() == self.server.silent_connection
 
     def answer(self, status, body=b"", headers=()):
         self.send_response(status)
@@ -90,6 +100,11 @@ class Handler(BaseHTTPRequestHandler):
         if size > MOST_BODY_BYTES:
             return self.answer(413)
         body = self.rfile.read(size)
+        if self.is_silent:
+            self.close_connection = True
+            time.sleep(SILENT_S)
+            return None
+        time.sleep(self.server.delay_s)
         headers = {name.lower(): value for name, value in self.headers.items()}
         why = refusal(self.server, self.command, self.path, headers, body)
         if why:
@@ -155,9 +170,24 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def make_server(access_key, secret_key, region, bucket, port=0, most_keys=1000):
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024  # clients connect often at once: the kernel forgets those that do not fit, for a second
+    silent_connection = 0
+
+    def __init__(self, address):
+        super().__init__(address, Handler)
+        self.connections, self.lock = 0, threading.Lock()
+
+    def count_connection(self):
+        with self.lock:
+            self.connections += 1
+            return self.connections
+
+
+def make_server(access_key, secret_key, region, bucket, port=0, most_keys=1000, delay_ms=0):
+    server = Server(("127.0.0.1", port))
+    server.delay_s = delay_ms / 1e3
     server.access_key, server.secret_key, server.region, server.bucket = access_key, secret_key, region, bucket
     server.most_keys = most_keys
     server.objects = {}  # path -> (bytes, time of the last change)
@@ -172,9 +202,12 @@ def main():
     parser.add_argument("--region", default="eu-test-1")
     parser.add_argument("--bucket", default="kvbucket")
     parser.add_argument("--most-keys", type=int, default=1000)
+    parser.add_argument("--delay-ms", type=float, default=0)
+    parser.add_argument("--silent-connection", type=int, default=0)
     options = parser.parse_args()
     server = make_server(options.access_key, options.secret_key, options.region, options.bucket,
-                         most_keys=options.most_keys)
+                         most_keys=options.most_keys, delay_ms=options.delay_ms)
+    server.silent_connection = options.silent_connection
     with open(options.port_file + ".new", "w", encoding="ascii") as file:
         file.write(str(server.server_address[1]))
     os.rename(options.port_file + ".new", options.port_file)

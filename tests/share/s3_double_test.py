@@ -1,9 +1,12 @@
 """The S3 double verifies signatures as Amazon's documentation computes them, and as curl does; and it refuses others."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../testing/share"))
@@ -91,6 +94,43 @@ class Curl(unittest.TestCase):
     def test_curl_with_another_secret_key_or_region_is_refused(self):
         for user, region in (("kvkey:other", "eu-test-1"), ("other:kvsecret", "eu-test-1"), ("kvkey:kvsecret", "eu-2")):
             self.assertEqual(self.curl("a", user=user, region=region)[-3:], b"403", (user, region))
+
+    def ask(self, connection, key):
+        """An unsigned request: its refusal is an answer as well."""
+        connection.sendall(f"GET /kvbucket/{key} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        answer = b""
+        while not answer.endswith(b"</Error>"):
+            answer += connection.recv(4096)
+        return answer
+
+    def test_a_connection_that_is_used_again_answers_at_once(self):
+        """With a packet for the head and one for the body, each answer but the first takes 40 ms."""
+        times = []
+        with socket.create_connection(self.server.server_address, timeout=20) as connection:
+            for number in range(20):
+                begin = time.monotonic()
+                self.assertIn(b"403", self.ask(connection, number))
+                times.append(time.monotonic() - begin)
+        self.assertLess(sorted(times)[10], 0.03, times)
+
+    def test_clients_that_connect_at_once_are_answered(self):
+        """A full queue of connections costs the next one a second."""
+        self.server.shutdown()  # nothing is accepted meanwhile
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(socket.create_connection(self.server.server_address, timeout=20))
+                           for _ in range(64)]
+            threading.Thread(target=self.server.serve_forever, daemon=True).start()
+            begin = time.monotonic()
+            for connection in connections:
+                self.assertIn(b"403", self.ask(connection, "a"))
+            self.assertLess(time.monotonic() - begin, 10)
+
+    def test_an_answer_may_be_delayed(self):
+        self.server.delay_s = 0.1
+        with socket.create_connection(self.server.server_address, timeout=20) as connection:
+            begin = time.monotonic()
+            self.ask(connection, "a")
+            self.assertGreaterEqual(time.monotonic() - begin, 0.1)
 
     def test_unsigned_requests_are_refused(self):
         command = ["curl", "-s", "-o", "-", "-w", "%{http_code}", self.url + "a"]
