@@ -79,10 +79,13 @@ std::vector<HeadBytes> unasked(const std::vector<ObjectName>& names) {
 
 }  // namespace
 
-std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::size_t first_bytes,
-                                   const Limits& limits) {
+std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::size_t first_bytes, Limits& limits) {
   if (is_over(limits)) return unasked(names);
-  return ask_until(names, first_bytes, limits.deadline_ns);
+  const std::int64_t from_ns = clock_.monotonic_ns();
+  std::vector<HeadBytes> answers = ask_until(names, first_bytes, from_ns + limits.spare_ns);
+  const auto failed = [](const HeadBytes& answer) { return !answer.ok() && counts_for_breaker(answer.error().kind); };
+  if (std::ranges::any_of(answers, failed)) limits.spare_ns -= clock_.monotonic_ns() - from_ns;
+  return answers;
 }
 
 std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
@@ -112,7 +115,7 @@ std::vector<Lookup::Candidate> Lookup::evenly_spaced(const std::vector<Candidate
 }
 
 // Returns those that are there, and remembers those that are not.
-std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& asked, const Limits& limits) {
+std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& asked, Limits& limits) {
   std::vector<ObjectName> names;
   for (const Candidate& candidate : asked) names.push_back(candidate.name);
   const std::vector<HeadBytes> answers = ask(names, format::kEnvelopeBytes, limits);
@@ -150,7 +153,7 @@ std::vector<Lookup::Candidate> Lookup::candidates(const ShareQuery& query, Promp
 // Returns those that are there, ascending. Where an engine can be asked for few at once, it is asked for evenly spaced
 // ones, then between the deepest of them that is there and the next: shallow ends are there if deeper ones are, or what
 // continues them is of little use, so a hole costs depth, not truth.
-std::vector<Lookup::Candidate> Lookup::probe(std::vector<Candidate> left, const Limits& limits) {
+std::vector<Lookup::Candidate> Lookup::probe(std::vector<Candidate> left, Limits& limits) {
   const std::size_t at_once = std::max<std::size_t>(engine_.pace().heads_at_once, 1);
   std::vector<Candidate> there;
   while (!left.empty()) {
@@ -234,7 +237,7 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
 // Fills in the heads on the way, from the first whose rows are used after `query.known` up to the first that is
 // missing.
 void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
-                        const Limits& limits) {
+                        Limits& limits) {
   const auto first = std::ranges::find_if(end_head.path, [&](const auto& step) { return step.end > query.known; });
   // Heads on the way have shorter paths than this one, and headers of any size.
   Way way{path, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, limits};
@@ -243,7 +246,7 @@ void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::S
 }
 
 std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
-                                         const Limits& limits) {
+                                         Limits& limits) {
   const auto bytes = ask({deepest.name}, deepest.head_bytes, limits);
   auto end_head = open(deepest.name, bytes.front());
   if (!end_head || !is_own_path(prompt, end_head->path)) return std::nullopt;
@@ -257,7 +260,7 @@ std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt
 }
 
 std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t patient_until_ns) {
-  const Limits limits = limits_until(patient_until_ns);
+  Limits limits = limits_until(patient_until_ns);
   const std::int64_t from_ns = clock_.monotonic_ns();
   Prompt prompt(fingerprint_, query);
   std::vector<Candidate> there = probe(candidates(query, prompt), limits);
@@ -281,7 +284,8 @@ std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& q
     names.push_back(vault_.name_of(format::short_hash(prompt.at(query.ends[i])), query.kind));
     places.push_back(i);
   }
-  const auto bytes = ask(names, format::kMostHeadBytes, limits_until(patient_until_ns));
+  Limits limits = limits_until(patient_until_ns);
+  const auto bytes = ask(names, format::kMostHeadBytes, limits);
   std::vector<std::optional<format::SharedHead>> heads(query.ends.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Position end = query.ends[places[i]];
@@ -293,7 +297,8 @@ std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& q
 
 Result<format::Envelope> Lookup::envelope(const ObjectName& name, std::int64_t patient_until_ns) {
   if (auto known = seen_.find(name, clock_.monotonic_ns())) return *known;
-  const auto bytes = ask({name}, format::kEnvelopeBytes, limits_until(patient_until_ns));
+  Limits limits = limits_until(patient_until_ns);
+  const auto bytes = ask({name}, format::kEnvelopeBytes, limits);
   if (!bytes.front().ok()) return bytes.front().error();
   auto envelope = vault_.open_envelope(name, *bytes.front());
   if (envelope.ok()) seen_.put(name, *envelope, clock_.monotonic_ns() + kSeenNs);

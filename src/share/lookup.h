@@ -6,7 +6,6 @@
 // Nothing that an engine answers is believed: a head counts if its code is right, each step of its path has the
 // prompt's own hash, and its token ids are the prompt's own as far as they are used.
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -34,17 +33,19 @@ class Lookup {
   Result<format::Envelope> envelope(const ObjectName& name, std::int64_t patient_until_ns);
   void forget(const ObjectName& name) { seen_.forget(name); }
 
-  // A look-up may wait as long as its caller has patience, and its round trips together as long as the nodes' deadline:
-  // a caller with little patience says nothing of a node that answers in its usual time.
+  // A look-up may wait as long as its caller has patience. Each of its round trips may take as long as the nodes'
+  // deadline, and those that fail may take so long together: a node that hangs costs one deadline, however many round
+  // trips a long prompt needs at one that answers. A caller with little patience says nothing of a node that answers in
+  // its usual time.
   struct Limits {
     std::int64_t patient_until_ns;  // no round trip begins later
-    std::int64_t deadline_ns;       // all have ended by then
+    std::int64_t spare_ns;          // that may still be spent on failures
   };
-  Limits limits_until(std::int64_t patient_until_ns) const { return {patient_until_ns, nodes_.lookup_deadline_ns()}; }
+  Limits limits_until(std::int64_t patient_until_ns) const { return {patient_until_ns, nodes_.longest_lookup_ns()}; }
 
   // Asks for the first bytes of heads at nodes that may be asked, and notes how that went. Names at other nodes are
   // kBusy, and so are all if a limit has passed.
-  std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, const Limits& limits);
+  std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, Limits& limits);
   // The same with another deadline than the nodes' own.
   std::vector<HeadBytes> ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                    std::int64_t deadline_ns);
@@ -54,26 +55,25 @@ class Lookup {
   class Prompt;
   std::vector<Candidate> candidates(const ShareQuery& query, Prompt& prompt) const;
   static std::vector<Candidate> evenly_spaced(const std::vector<Candidate>& candidates, std::size_t most);
-  std::vector<Candidate> probe(std::vector<Candidate> left, const Limits& limits);
-  std::vector<Candidate> present(const std::vector<Candidate>& asked, const Limits& limits);
-  std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
-                                   const Limits& limits);
+  std::vector<Candidate> probe(std::vector<Candidate> left, Limits& limits);
+  std::vector<Candidate> present(const std::vector<Candidate>& asked, Limits& limits);
+  std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest, Limits& limits);
   bool is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path);
   // A path that is being found, and bounds of the calls for it.
   struct Way {
     SharedPath& path;
     std::size_t head_bytes;
-    const Limits& limits;
+    Limits& limits;
   };
   bool add_rows(const ShareQuery& query, Prompt& prompt, std::span<const format::PathStep> steps, Way& way,
                 std::size_t detours);
   void fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
-                  const Limits& limits);
+                  Limits& limits);
   std::optional<format::SharedHead> open(const ObjectName& name, const HeadBytes& bytes);
   bool belongs(const ShareQuery& query, Prompt& prompt, const format::SharedHead& head, Position used) const;
 
   bool is_over(const Limits& limits) const {
-    return clock_.monotonic_ns() >= std::min(limits.patient_until_ns, limits.deadline_ns);
+    return limits.spare_ns <= 0 || clock_.monotonic_ns() >= limits.patient_until_ns;
   }
 
   ObjectEngine& engine_;

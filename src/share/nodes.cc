@@ -68,9 +68,9 @@ double Nodes::most_deadline_ms() {
   return nodes_.empty() ? range_.most_ms : most;
 }
 
-std::int64_t Nodes::lookup_deadline_ns() {
+std::int64_t Nodes::longest_lookup_ns() {
   const MutexLock lock(mutex_);
-  return clock_.monotonic_ns() + to_ns(most_deadline_ms());
+  return to_ns(most_deadline_ms());
 }
 
 std::int64_t Nodes::read_deadline_ns(ByteCount bytes) {

@@ -27,8 +27,8 @@ class Nodes {
   bool suspects(NodeId node) EXCLUDES(mutex_);
   // Returns true if some node may be asked now or, for all that is known, soon.
   bool may_ask_soon() EXCLUDES(mutex_);
-  // The longest that a look-up at any node that may be asked may take.
-  std::int64_t lookup_deadline_ns() EXCLUDES(mutex_);
+  // The longest that a round trip of a look-up may take at any node that may be asked.
+  std::int64_t longest_lookup_ns() EXCLUDES(mutex_);
   std::int64_t read_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
   // Of calls that no request waits for: publishing and touching.
   std::int64_t background_deadline_ns() const { return clock_.monotonic_ns() + kBackgroundNs; }

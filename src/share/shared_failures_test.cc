@@ -197,6 +197,28 @@ TEST_F(SharedStoreTest, DeadlinesFollowTheMeasuredLatency) {
   EXPECT_NEAR(ms_of([&] { server.find(share_prompt(99, 400), every(20, 400)); }), 16, 1);
 }
 
+// Its round trips are many, and none takes longer than usual.
+TEST_F(SharedStoreTest, ALongWayAtANodeThatAnswersIsFollowedToItsEnd) {
+  constexpr std::size_t kHeadsAtOnce = 1;
+  ShareServer server(world_, {}, kHeadsAtOnce);
+  const Tokens prompt = share_prompt(1, 1600);
+  world_.answer_ms = 5;
+  for (std::uint32_t i = 0; i < 20; ++i) server.find(share_prompt(2 + i, 400), every(20, 400));
+  server.publish(prompt, every(20, 1600));
+  ShareServer reader(world_, {}, kHeadsAtOnce);
+  for (std::uint32_t i = 0; i < 20; ++i) reader.find(share_prompt(2 + i, 400), every(20, 400));
+  EXPECT_GT(ms_of([&] { EXPECT_EQ(reader.restorable(prompt, every(20, 1600)), Position{1600}); }), 8 * 5);
+}
+
+TEST_F(SharedStoreTest, NodesThatHangAtDifferentRoundTripsCostOneDeadline) {
+  ShareServer server(world_, {}, 1);
+  world_.nodes[1] = world_.nodes[2] = FrailWorld::Node::kHung;
+  const std::uint64_t before = world_.calls;
+  const double paid_ms = ms_of([&] { server.find(share_prompt(1, 1600), every(20, 1600)); });
+  EXPECT_GT(server.store().counters().failures, 0u);
+  EXPECT_LE(paid_ms, 50.1 + world_.answer_ms * static_cast<double>(world_.calls - before));
+}
+
 // A request that prefills soon has little patience; that says nothing about the nodes.
 TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
   ShareServer server(world_);

@@ -201,8 +201,8 @@ std::vector<std::optional<std::vector<std::byte>>> SharedStore::records(const st
   if (!readable()) return records;
   std::vector<ObjectName> names;
   for (const PrefixHash& key : keys) names.push_back(parts_->vault.record_name(key));
-  const auto answers = parts_->lookup.ask(names, format::kMostRecordBytes + format::kEnvelopeBytes,
-                                          parts_->lookup.limits_until(patient_until_ns));
+  Lookup::Limits limits = parts_->lookup.limits_until(patient_until_ns);
+  const auto answers = parts_->lookup.ask(names, format::kMostRecordBytes + format::kEnvelopeBytes, limits);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (!answers[i].ok()) continue;
     auto record = parts_->vault.open_record(names[i], *answers[i]);

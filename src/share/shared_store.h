@@ -43,8 +43,8 @@ class SharedStore {
 
   // Returns false if a look-up would cost time for nothing: the mode is kWrite, or all breakers are open.
   bool readable() const;
-  // Look-ups begin no round trip after `patient_until_ns` (monotonic), and all of them together take as long as the
-  // measured latency allows at most: only a node that is slower than usual counts as in trouble.
+  // Look-ups begin no round trip after `patient_until_ns` (monotonic). Each takes as long as the measured latency
+  // allows at most, and those that fail no longer together: only a node that is slower than usual counts as in trouble.
   //
   // Returns the deepest authentic path beyond `query.known`, nullopt if there is none or the engine is in trouble.
   std::optional<SharedPath> find(const ShareQuery& query, std::int64_t patient_until_ns);
