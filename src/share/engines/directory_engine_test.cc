@@ -278,24 +278,5 @@ TEST(EngineSecrets, ComeFromTheEnvironmentOrFilesThatNobodyElseReads) {
   EXPECT_FALSE(read_secret_file(folder.path() + "/none").ok());
 }
 
-TEST(S3Engine, OtherKeysRegionsAndBucketsAreRefused) {
-  S3Double server;
-  EXPECT_TRUE(open_engine(server.url(), S3Double::secrets())->probe(NodeId{0}, soon()).ok());
-  const auto refused = [](const std::string& url, const EngineSecrets& secrets) {
-    const Status probed = open_engine(url, secrets)->probe(NodeId{0}, soon());
-    return !probed.ok() && probed.error().kind == ErrorKind::kInvalid;
-  };
-  EXPECT_TRUE(refused(server.url(), {.access_key = "kvkey", .secret_key = "wrong"}));
-  EXPECT_TRUE(refused(server.url(), {.access_key = "other", .secret_key = "kvsecret"}));
-  EXPECT_TRUE(refused(server.url(), {}));
-  EXPECT_TRUE(refused(server.url("us-1"), S3Double::secrets()));
-  const std::vector<std::byte> bytes = sim::sample_bytes(1, 10);
-  const auto elsewhere = open_engine(server.url("eu-test-1", "other-bucket"), S3Double::secrets());
-  EXPECT_EQ(elsewhere->put(object_name(1), bytes, bytes, 100, soon()).error().kind, ErrorKind::kInvalid);
-  server.kill();
-  const auto dead = open_engine(server.url(), S3Double::secrets());
-  EXPECT_EQ(dead->heads({object_name(1)}, 10, in_ms(2000)).front().error().kind, ErrorKind::kIo);
-}
-
 }  // namespace
 }  // namespace kvkeep::share

@@ -57,13 +57,13 @@ inline Result<std::vector<std::byte>> read_payload(ObjectEngine& engine, const O
 // The S3 double of testing/share, a program of Python.
 class S3Double {
  public:
-  S3Double() {
+  explicit S3Double(const std::vector<std::string>& flags = {}) {
     const std::string file = folder_.path() + "/port";
+    std::vector<std::string> arguments{"-B", KVKEEP_TESTING "/share/s3_double.py", "--port-file", file, "--most-keys",
+                                       "7"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
     auto child = os::start_child(
-        {.program = "python3",
-         .arguments = {"-B", KVKEEP_TESTING "/share/s3_double.py", "--port-file", file, "--most-keys", "7"},
-         .environment = {},
-         .output_path = folder_.path() + "/log"});
+        {.program = "python3", .arguments = arguments, .environment = {}, .output_path = folder_.path() + "/log"});
     EXPECT_TRUE(child.ok());
     child_ = std::move(*child);
     EXPECT_TRUE(os::wait_until(20'000, [&] { return std::filesystem::exists(file); }));

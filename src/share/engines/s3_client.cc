@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -181,32 +182,133 @@ class Exchange {
   std::size_t part_at_ = 0;
 };
 
+// Requests that are under way together. A packet that was lost costs its connection a fifth of a second or more, and
+// one of those that connect a second: too long for a look-up, while other connections are free again.
+class Batch {
+ public:
+  Batch(const S3Access& access, const std::vector<S3Request>& requests, CURLM* multi, os::Clock& clock,
+        std::int64_t deadline_ns)
+      : access_(access),
+        requests_(requests),
+        multi_(multi),
+        clock_(clock),
+        begin_ns_(clock.monotonic_ns()),
+        deadline_ns_(deadline_ns),
+        exchanges_(requests.size()),
+        responses_(requests.size(), {.status = io_error("no answer in time")}) {
+    for (std::size_t i = 0; i < requests.size(); ++i) send(i);
+  }
+  ~Batch() {
+    for (std::size_t i = 0; i < exchanges_.size(); ++i) withdraw(i);
+  }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  std::vector<S3Response> run() {
+    int running = 1;
+    while (running > 0) {
+      if (curl_multi_perform(multi_, &running) != CURLM_OK) break;
+      collect();
+      if (running > 0 && is_late()) {
+        send_again();
+        continue;
+      }
+      if (running > 0) curl_multi_poll(multi_, nullptr, 0, wait_ms(), nullptr);
+    }
+    return std::move(responses_);
+  }
+
+ private:
+  void send(std::size_t place) {
+    const std::int64_t left_ms = (deadline_ns_ - clock_.monotonic_ns()) / 1'000'000;
+    exchanges_[place] = std::make_unique<Exchange>(access_, requests_[place],
+                                                   std::max(static_cast<long>(left_ms), 1L));  // 0 would be for ever
+    curl_multi_add_handle(multi_, exchanges_[place]->easy());
+  }
+  void withdraw(std::size_t place) {
+    if (exchanges_[place] == nullptr) return;
+    curl_multi_remove_handle(multi_, exchanges_[place]->easy());
+    exchanges_[place].reset();
+  }
+  void collect() {
+    int left = 0;
+    while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
+      const auto is_it = [&](const auto& one) { return one != nullptr && one->easy() == message->easy_handle; };
+      const auto place = static_cast<std::size_t>(std::ranges::find_if(exchanges_, is_it) - exchanges_.begin());
+      responses_[place] = exchanges_[place]->finish(message->data.result);
+      withdraw(place);
+      if (++ended_ * 2 < requests_.size() || late_ns_ != 0) continue;
+      const std::int64_t half_ns = clock_.monotonic_ns() - begin_ns_;
+      late_ns_ = begin_ns_ + std::max(kLateTimes * half_ns, kLeastLateNs);
+    }
+  }
+  bool is_late() const { return !sent_again_ && late_ns_ != 0 && clock_.monotonic_ns() >= late_ns_; }
+  void send_again() {
+    sent_again_ = true;
+    for (std::size_t i = 0; i < exchanges_.size(); ++i) {
+      if (exchanges_[i] == nullptr) continue;
+      withdraw(i);
+      send(i);
+    }
+  }
+  // The handles' own time limits end the wait, too.
+  int wait_ms() const {
+    constexpr std::int64_t kLookMs = 100;
+    if (sent_again_ || late_ns_ == 0) return kLookMs;
+    return static_cast<int>(std::clamp<std::int64_t>((late_ns_ - clock_.monotonic_ns()) / 1'000'000 + 1, 1, kLookMs));
+  }
+
+  // Requests are late that take so many times as long as half of them did.
+  static constexpr std::int64_t kLateTimes = 3;
+  static constexpr std::int64_t kLeastLateNs = 10'000'000;
+
+  const S3Access& access_;
+  const std::vector<S3Request>& requests_;
+  CURLM* const multi_;
+  os::Clock& clock_;
+  const std::int64_t begin_ns_;
+  const std::int64_t deadline_ns_;
+  std::vector<std::unique_ptr<Exchange>> exchanges_;  // null: it ended
+  std::vector<S3Response> responses_;
+  std::size_t ended_ = 0;
+  std::int64_t late_ns_ = 0;  // 0: less than half of them ended
+  bool sent_again_ = false;
+};
+
 constexpr std::size_t kMostIdleMultis = 4;
 
 }  // namespace
 
 bool has_s3() { return true; }
 
-// Handles that keep connections open between requests.
-struct S3Client::Pool {
-  Multi take() EXCLUDES(mutex) {
+// Handles that keep connections open between requests. Those of single requests have one or two, so that calls with
+// many use others.
+class S3Client::Pool {
+ public:
+  Multi take(bool for_many) EXCLUDES(mutex_) {
     {
-      const MutexLock lock(mutex);
+      const MutexLock lock(mutex_);
+      std::vector<Multi>& idle = idle_[for_many ? 1 : 0];
       if (!idle.empty()) {
         Multi multi = std::move(idle.back());
         idle.pop_back();
         return multi;
       }
     }
-    return Multi(curl_multi_init());
+    Multi multi(curl_multi_init());
+    curl_multi_setopt(multi.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, static_cast<long>(kMostS3Connections));
+    curl_multi_setopt(multi.get(), CURLMOPT_MAXCONNECTS, static_cast<long>(kMostS3Connections));  // that stay open
+    return multi;
   }
-  void give_back(Multi multi) EXCLUDES(mutex) {
-    const MutexLock lock(mutex);
+  void give_back(Multi multi, bool for_many) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    std::vector<Multi>& idle = idle_[for_many ? 1 : 0];
     if (idle.size() < kMostIdleMultis) idle.push_back(std::move(multi));
   }
 
-  Mutex mutex;
-  std::vector<Multi> idle GUARDED_BY(mutex);
+ private:
+  Mutex mutex_;
+  std::array<std::vector<Multi>, 2> idle_ GUARDED_BY(mutex_);
 };
 
 S3Client::S3Client(S3Access access, os::Clock& clock)
@@ -218,29 +320,14 @@ S3Client::S3Client(S3Access access, os::Clock& clock)
 S3Client::~S3Client() = default;
 
 std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests, std::int64_t deadline_ns) {
-  std::vector<S3Response> responses(requests.size(), {.status = io_error("no answer in time")});
-  const std::int64_t left_ms = (deadline_ns - clock_.monotonic_ns()) / 1'000'000;
-  if (left_ms <= 0) return responses;
-  Multi multi = pool_->take();
-  std::vector<std::unique_ptr<Exchange>> exchanges;
-  for (const S3Request& request : requests) {
-    exchanges.push_back(std::make_unique<Exchange>(access_, request, static_cast<long>(left_ms)));
-    curl_multi_add_handle(multi.get(), exchanges.back()->easy());
+  if (requests.empty()) return {};
+  if (clock_.monotonic_ns() + 1'000'000 > deadline_ns) {
+    return std::vector<S3Response>(requests.size(), {.status = io_error("no answer in time")});
   }
-  int running = 1;
-  while (running > 0) {
-    if (curl_multi_perform(multi.get(), &running) != CURLM_OK) break;
-    constexpr int kLookMs = 100;  // the handles' own time limits end the wait
-    if (running > 0) curl_multi_poll(multi.get(), nullptr, 0, kLookMs, nullptr);
-  }
-  int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi.get(), &left)) {
-    const auto done = std::ranges::find(exchanges, message->easy_handle, [](const auto& one) { return one->easy(); });
-    const auto place = static_cast<std::size_t>(done - exchanges.begin());
-    responses[place] = (*done)->finish(message->data.result);
-  }
-  for (const auto& exchange : exchanges) curl_multi_remove_handle(multi.get(), exchange->easy());
-  pool_->give_back(std::move(multi));
+  const bool many = requests.size() > 1;
+  Multi multi = pool_->take(many);
+  std::vector<S3Response> responses = Batch(access_, requests, multi.get(), clock_, deadline_ns).run();
+  pool_->give_back(std::move(multi), many);
   return responses;
 }
 
@@ -248,7 +335,7 @@ std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests
 
 bool has_s3() { return false; }
 
-struct S3Client::Pool {};
+class S3Client::Pool {};
 S3Client::S3Client(S3Access access, os::Clock& clock) : access_(std::move(access)), clock_(clock) {}
 S3Client::~S3Client() = default;
 std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests, std::int64_t) {

@@ -52,13 +52,17 @@ struct S3Response {
 // Returns the error that an HTTP status means; ok for 200 and 206.
 Status s3_status(long http_status);
 
+// One call has at most so many connections; further requests wait for one of them.
+inline constexpr std::size_t kMostS3Connections = 32;
+
 // Thread safe. Requests are sent over connections that stay open.
 class S3Client {
  public:
   S3Client(S3Access access, os::Clock& clock);
   ~S3Client();
 
-  // Sends all of them at once and waits for the answers.
+  // Sends all of them at once and waits for the answers. Of several, those that take much longer than most are sent
+  // once more, over other connections: all must be such that this does no harm.
   std::vector<S3Response> perform(const std::vector<S3Request>& requests, std::int64_t deadline_ns);
   S3Response perform(const S3Request& request, std::int64_t deadline_ns) {
     return perform(std::vector{request}, deadline_ns)[0];
@@ -66,7 +70,7 @@ class S3Client {
   const S3Access& access() const { return access_; }
 
  private:
-  struct Pool;
+  class Pool;
   const S3Access access_;
   os::Clock& clock_;
   std::unique_ptr<Pool> pool_;

@@ -1,12 +1,12 @@
 #include "share/engines/s3_engine.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace kvkeep::share {
 namespace {
 
-constexpr std::size_t kHeadsAtOnce = 8;
 constexpr std::size_t kMostYoung = 65'536;
 constexpr std::size_t kMostListBytes = 2 << 20;  // of an answer with a thousand keys
 constexpr std::int64_t kLookEveryNs = 3600 * kSecondNs;
@@ -22,20 +22,20 @@ S3Engine::S3Engine(std::string text, std::string prefix, S3Access access, os::Cl
 
 std::vector<HeadBytes> S3Engine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                        std::int64_t deadline_ns) {
+  // Heads are mostly much shorter than they may be: bytes that do not come are not touched.
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(names.size() * first_bytes);
+  const MutableByteSpan all(buffer.get(), names.size() * first_bytes);
+  std::vector<S3Request> requests(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    requests[i].key = key_of(names[i]);
+    requests[i].out = all.subspan(i * first_bytes, first_bytes);
+  }
+  const auto responses = client_.perform(requests, deadline_ns);
   std::vector<HeadBytes> heads;
-  for (std::size_t from = 0; from < names.size(); from += kHeadsAtOnce) {
-    const std::size_t count = std::min(kHeadsAtOnce, names.size() - from);
-    std::vector<std::vector<std::byte>> buffers(count, std::vector<std::byte>(first_bytes));
-    std::vector<S3Request> requests(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      requests[i].key = key_of(names[from + i]);
-      requests[i].out = buffers[i];
-    }
-    const auto responses = client_.perform(requests, deadline_ns);
-    for (std::size_t i = 0; i < count; ++i) {
-      buffers[i].resize(responses[i].received);
-      heads.push_back(responses[i].status.ok() ? HeadBytes(std::move(buffers[i])) : responses[i].status.error());
-    }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto received = requests[i].out.first(responses[i].received);
+    heads.push_back(responses[i].status.ok() ? HeadBytes(std::vector<std::byte>(received.begin(), received.end()))
+                                             : responses[i].status.error());
   }
   return heads;
 }
@@ -59,29 +59,34 @@ Status S3Engine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, st
   return written;
 }
 
-// Makes an object new that is older than half its time.
-Status S3Engine::renew(const ObjectName& name, std::int64_t ttl_s, std::int64_t deadline_ns) {
-  const S3Response found =
-      client_.perform(S3Request{.method = S3Request::Method::kHead, .key = key_of(name)}, deadline_ns);
-  if (!found.status.ok()) {
-    return found.status.error().kind == ErrorKind::kNotFound ? Status{} : Status(found.status.error());
+// Makes those new that are older than half their time.
+Status S3Engine::renew(const std::vector<ObjectName>& names, std::int64_t ttl_s, std::int64_t deadline_ns) {
+  std::vector<S3Request> looks;
+  for (const ObjectName& name : names) looks.push_back({.method = S3Request::Method::kHead, .key = key_of(name)});
+  std::vector<S3Request> copies;
+  const auto found = client_.perform(looks, deadline_ns);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!found[i].status.ok() && found[i].status.error().kind == ErrorKind::kNotFound) continue;
+    TRY(found[i].status);
+    if (found[i].modified_s < 0 || clock_.wall_ns() / kSecondNs - found[i].modified_s < ttl_s / 2) continue;
+    copies.push_back({.method = S3Request::Method::kPut,
+                      .key = looks[i].key,
+                      .headers = {"x-amz-copy-source: /" + client_.access().bucket + '/' + looks[i].key,
+                                  "x-amz-metadata-directive: REPLACE"}});
   }
-  if (found.modified_s < 0 || clock_.wall_ns() / kSecondNs - found.modified_s < ttl_s / 2) return {};
-  const S3Request copy{.method = S3Request::Method::kPut,
-                       .key = key_of(name),
-                       .headers = {"x-amz-copy-source: /" + client_.access().bucket + '/' + key_of(name),
-                                   "x-amz-metadata-directive: REPLACE"}};
-  return client_.perform(copy, deadline_ns).status;
+  for (const S3Response& copied : client_.perform(copies, deadline_ns)) TRY(copied.status);
+  return {};
 }
 
 Result<std::vector<ObjectName>> S3Engine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                                 std::int64_t deadline_ns) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  std::vector<ObjectName> unseen;
   for (const Touched& object : objects) {
-    const std::int64_t now_ns = clock_.monotonic_ns();
-    if (young_.find(object.name, now_ns)) continue;
-    TRY(renew(object.name, ttl_s, deadline_ns));
-    young_.put(object.name, true, now_ns + kLookEveryNs);
+    if (!young_.find(object.name, now_ns)) unseen.push_back(object.name);
   }
+  TRY(renew(unseen, ttl_s, deadline_ns));
+  for (const ObjectName& name : unseen) young_.put(name, true, now_ns + kLookEveryNs);
   return std::vector<ObjectName>{};  // each is one object of S3, which has no parts
 }
 

@@ -23,7 +23,9 @@ class S3Engine final : public ObjectEngine {
   S3Engine(std::string text, std::string prefix, S3Access access, os::Clock& clock);
 
   std::string address() const override { return text_; }
-  Pace pace() const override { return {.least_deadline_ms = 50, .most_deadline_ms = 300, .heads_at_once = 8}; }
+  Pace pace() const override {
+    return {.least_deadline_ms = 50, .most_deadline_ms = 300, .heads_at_once = kMostS3Connections};
+  }
   NodeId node_of(const ObjectName&) const override { return NodeId{0}; }
   std::size_t nodes() const override { return 1; }
   std::string node_address(NodeId) const override { return text_; }
@@ -44,7 +46,7 @@ class S3Engine final : public ObjectEngine {
  private:
   std::string key(const std::string& rest) const { return prefix_.empty() ? "kv1/" + rest : prefix_ + "/kv1/" + rest; }
   std::string key_of(const ObjectName& name) const { return key(name.text()); }
-  Status renew(const ObjectName& name, std::int64_t ttl_s, std::int64_t deadline_ns);
+  Status renew(const std::vector<ObjectName>& names, std::int64_t ttl_s, std::int64_t deadline_ns);
 
   const std::string text_;
   const std::string prefix_;

@@ -1,0 +1,76 @@
+// What is S3's own: how it refuses, and what a network costs that takes its time, or loses packets.
+
+#include <gtest/gtest.h>
+
+#include "share/engines/engine_fixture.h"
+
+namespace kvkeep::share {
+namespace {
+
+TEST(S3Engine, OtherKeysRegionsAndBucketsAreRefused) {
+  S3Double server;
+  EXPECT_TRUE(open_engine(server.url(), S3Double::secrets())->probe(NodeId{0}, soon()).ok());
+  const auto refused = [](const std::string& url, const EngineSecrets& secrets) {
+    const Status probed = open_engine(url, secrets)->probe(NodeId{0}, soon());
+    return !probed.ok() && probed.error().kind == ErrorKind::kInvalid;
+  };
+  EXPECT_TRUE(refused(server.url(), {.access_key = "kvkey", .secret_key = "wrong"}));
+  EXPECT_TRUE(refused(server.url(), {.access_key = "other", .secret_key = "kvsecret"}));
+  EXPECT_TRUE(refused(server.url(), {}));
+  EXPECT_TRUE(refused(server.url("us-1"), S3Double::secrets()));
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 10);
+  const auto elsewhere = open_engine(server.url("eu-test-1", "other-bucket"), S3Double::secrets());
+  EXPECT_EQ(elsewhere->put(object_name(1), bytes, bytes, 100, soon()).error().kind, ErrorKind::kInvalid);
+  server.kill();
+  const auto dead = open_engine(server.url(), S3Double::secrets());
+  EXPECT_EQ(dead->heads({object_name(1)}, 10, in_ms(2000)).front().error().kind, ErrorKind::kIo);
+}
+
+std::vector<ObjectName> many_names(std::uint32_t count) {
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < count; ++i) names.push_back(object_name(i));
+  return names;
+}
+
+// Returns the milliseconds after which each of these names was answered: all are missing but the first.
+double ms_of_heads(ObjectEngine& engine, const std::vector<ObjectName>& names) {
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  const auto heads = engine.heads(names, 100, soon());
+  const double ms = os::elapsed_ms(from_ns, os::real_clock().monotonic_ns());
+  EXPECT_EQ(heads.size(), names.size());
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    EXPECT_EQ(heads[i].ok(), i == 0) << i;
+    EXPECT_EQ(heads[i].ok() ? ErrorKind::kNotFound : heads[i].error().kind, ErrorKind::kNotFound) << i;
+  }
+  return ms;
+}
+
+TEST(S3Engine, ManyHeadsTakeFewRoundTrips) {
+  constexpr double kDelayMs = 300;
+  S3Double server({"--delay-ms", "300"});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  ASSERT_TRUE(engine->put(object_name(0), sim::sample_bytes(1, 200), {}, 100, soon()).ok());
+  EXPECT_LT(ms_of_heads(*engine, many_names(96)), 6 * kDelayMs);
+}
+
+TEST(S3Engine, ManyObjectsAreTouchedInFewRoundTrips) {
+  constexpr double kDelayMs = 300;
+  S3Double server({"--delay-ms", "300"});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  std::vector<ObjectEngine::Touched> objects;
+  for (const ObjectName& name : many_names(32)) objects.push_back({name, 100});
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  EXPECT_TRUE(engine->touch(objects, 100, soon()).ok());
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 4 * kDelayMs);
+}
+
+// One of many connections was never answered, as if its packets were lost: others carry what it was asked.
+TEST(S3Engine, AConnectionThatIsSilentHoldsNothingUp) {
+  S3Double server({"--silent-connection", "9"});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  ASSERT_TRUE(engine->put(object_name(0), sim::sample_bytes(1, 200), {}, 100, soon()).ok());
+  EXPECT_LT(ms_of_heads(*engine, many_names(32)), 20'000);
+}
+
+}  // namespace
+}  // namespace kvkeep::share
