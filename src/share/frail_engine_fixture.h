@@ -36,6 +36,7 @@ struct FrailWorld {
       0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
   bool reads_hang = false;  // answers heads and probes, and hangs at payloads
   std::uint64_t calls = 0;
+  std::size_t head_bytes_asked = 0;  // of a name, at most
   std::uint64_t puts = 0;
   std::uint64_t probes = 0;
 
@@ -90,6 +91,7 @@ class FrailEngine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override {
     ++world_.calls;
+    world_.head_bytes_asked = std::max(world_.head_bytes_asked, first_bytes);
     // Nodes work side by side: the call takes as long as the slowest.
     const std::int64_t from_ns = world_.clock.monotonic_ns();
     std::int64_t longest_ns = 0;

@@ -18,6 +18,9 @@ constexpr std::int64_t kAbsentNs = 3 * kSecondNs;
 constexpr std::size_t kMostPaths = 3;
 // How often a way may go on along the path of a segment that another server cut elsewhere.
 constexpr std::size_t kMostDetours = 3;
+// Heads are seldom longer: their paths have some dozen steps. Where head and payload are one file, bytes that are asked
+// for in vain come from the payload.
+constexpr std::size_t kUsualHeadBytes = format::kEnvelopeBytes + 256 * format::kPathStepBytes + format::kMaxHeaderBytes;
 
 }  // namespace
 
@@ -275,6 +278,25 @@ std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t pat
   return std::nullopt;
 }
 
+std::vector<HeadBytes> Lookup::whole_heads(const std::vector<ObjectName>& names, Limits& limits) {
+  std::vector<HeadBytes> answers = ask(names, kUsualHeadBytes, limits);
+  std::vector<ObjectName> longer;
+  std::vector<std::size_t> places;
+  std::size_t most_bytes = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!answers[i].ok()) continue;
+    const auto envelope = vault_.open_envelope(names[i], *answers[i]);
+    if (!envelope.ok() || envelope->head_bytes() <= kUsualHeadBytes) continue;
+    most_bytes = std::max(most_bytes, envelope->head_bytes());
+    longer.push_back(names[i]);
+    places.push_back(i);
+  }
+  if (longer.empty()) return answers;
+  std::vector<HeadBytes> whole = ask(longer, most_bytes, limits);
+  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = std::move(whole[i]);
+  return answers;
+}
+
 std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& query, std::int64_t patient_until_ns) {
   Prompt prompt(fingerprint_, query);
   std::vector<ObjectName> names;
@@ -285,7 +307,7 @@ std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& q
     places.push_back(i);
   }
   Limits limits = limits_until(patient_until_ns);
-  const auto bytes = ask(names, format::kMostHeadBytes, limits);
+  const auto bytes = whole_heads(names, limits);
   std::vector<std::optional<format::SharedHead>> heads(query.ends.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Position end = query.ends[places[i]];

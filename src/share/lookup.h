@@ -56,6 +56,7 @@ class Lookup {
   std::vector<Candidate> candidates(const ShareQuery& query, Prompt& prompt) const;
   static std::vector<Candidate> evenly_spaced(const std::vector<Candidate>& candidates, std::size_t most);
   std::vector<Candidate> probe(std::vector<Candidate> left, Limits& limits);
+  std::vector<HeadBytes> whole_heads(const std::vector<ObjectName>& names, Limits& limits);
   std::vector<Candidate> present(const std::vector<Candidate>& asked, Limits& limits);
   std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest, Limits& limits);
   bool is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path);

@@ -109,6 +109,32 @@ TEST_F(SharedStoreTest, WindowRowsAreFoundByTheirEnds) {
   EXPECT_TRUE(std::ranges::equal((*payload)->bytes(), right_bytes(heads[1]->segment.name)));
 }
 
+// A path of many steps is in its head. Where heads and payloads are one file, no more is asked for than most heads
+// have.
+TEST_F(SharedStoreTest, HeadsOfAnyLengthAreFoundAndMostAreShort) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 2400);
+  std::vector<format::PathStep> path;
+  for (const Position end : every(4, 2400)) path.push_back(server.step(prompt, end));
+  const auto ask_for = [&](Position end) {
+    const ShareQuery query{.prompt = prompt, .kind = PartKind::kWindowRows, .ends = {end}, .known = {}};
+    return server.store().heads(query, clock_.monotonic_ns() + 1'000'000'000).front();
+  };
+  for (const std::uint32_t steps : {2, 600}) {
+    server.publish(prompt, every(4, 4 * steps));
+    const TokenRange window{Position{4 * steps - 4}, Position{4 * steps}};
+    server.store().offer(
+        server.publication(prompt, window, PartKind::kWindowRows, {path.begin(), path.begin() + steps}));
+    server.executor().run_all();
+    world_.head_bytes_asked = 0;
+    const auto head = ask_for(window.end);
+    ASSERT_TRUE(head.has_value()) << steps;
+    EXPECT_EQ(head->path.size(), steps);
+    EXPECT_LT(world_.head_bytes_asked, 40'000u);
+  }
+  EXPECT_EQ(server.store().counters().damaged, 0u);
+}
+
 TEST_F(SharedStoreTest, AHoleOnTheWayEndsThePath) {
   ShareServer one(world_);
   const Tokens prompt = share_prompt(1, 100);
