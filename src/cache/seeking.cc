@@ -34,7 +34,7 @@ SeekResult Seeking::answer(const SeekOrder& order) {
   if (!possible() || !policy::worth_searching(order.prompt.size(), known)) return result;
   const policy::Rates rates{.prefill_tokens_per_s = tier_.prefill_tokens_per_s()};
   const double patience_ms = policy::search_patience_ms(order.prompt.size() - known.value(), rates);
-  if (store_.latency_ms() > patience_ms) return result;
+  if (policy::search_ms(store_.latency_ms()) > patience_ms) return result;
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const std::int64_t deadline_ns = begin_ns + static_cast<std::int64_t>(patience_ms * 1e6);
   std::vector<format::SegmentHeader> found = find(order, known, deadline_ns, result);

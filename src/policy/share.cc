@@ -13,6 +13,7 @@ constexpr std::size_t kLeastGridStep = 128;
 // closes the message.
 constexpr std::uint32_t kMostClosingTokens = 3;
 
+constexpr double kRoundTripsOfSearch = 3;
 constexpr double kLeastSearchMs = 5;
 constexpr double kLongestSearchMs = 300;
 constexpr double kSearchShare = 0.05;
@@ -87,6 +88,8 @@ std::vector<Position> probable_ends(std::size_t prompt_tokens, Position known, c
 bool worth_searching(std::size_t prompt_tokens, Position known) {
   return prompt_tokens >= kLeastSharedTokens && prompt_tokens >= known.value() + kLeastSoughtTokens;
 }
+
+double search_ms(double latency_ms) { return kRoundTripsOfSearch * latency_ms; }
 
 double search_patience_ms(std::size_t tokens, const Rates& rates) {
   if (rates.prefill_tokens_per_s <= 0) return kLongestSearchMs;

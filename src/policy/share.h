@@ -42,6 +42,9 @@ std::vector<Position> probable_ends(std::size_t prompt_tokens, Position known, c
 
 // Returns true if a look-up may save enough: `known` of the prompt's tokens need no prefill anyway.
 bool worth_searching(std::size_t prompt_tokens, Position known);
+// Milliseconds that a look-up takes at an engine that answers within so many: it asks for ends, then for the deepest
+// one's head, then for those on its way.
+double search_ms(double latency_ms);
 // Milliseconds that a request may wait for a look-up: a twentieth of the time in which `tokens` are prefilled, but at
 // least a few. With an unknown rate the tier's own deadline is the only one.
 double search_patience_ms(std::size_t tokens, const Rates& rates);

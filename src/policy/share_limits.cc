@@ -65,6 +65,10 @@ void ShareLatency::note(double ms) {
   usual_ms_ = usual_ms_ == 0 ? ms : usual_ms_ + kWeight * (ms - usual_ms_);
 }
 
+void ShareLatency::note_probe(double ms) {
+  if (usual_ms_ > 0) usual_ms_ = std::min(usual_ms_, ms);
+}
+
 void ShareLatency::note_late() { usual_ms_ = std::min(2 * deadline_ms(), range_.most_ms) / kUsualTimes; }
 
 double ShareLatency::deadline_ms() const {

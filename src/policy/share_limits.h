@@ -83,6 +83,8 @@ class ShareLatency {
   // A deadline passed: the next ones are longer, up to the range's end, so that a node which became slower is measured
   // again instead of failing for ever.
   void note_late();
+  // A probe was answered. It connects anew, which takes longer than a look-up: it says only that those take no longer.
+  void note_probe(double ms);
   // 8 times the usual, inside the range; the most as long as nothing is known.
   double deadline_ms() const;
   // 0: not known yet.

@@ -159,6 +159,11 @@ TEST(Patience, GrowsWithThePrefillThatIsSaved) {
   EXPECT_DOUBLE_EQ(read_patience_ms(10, {.prefill_tokens_per_s = 500}), 50);
 }
 
+TEST(Patience, IsMeasuredInWholeLookUps) {
+  EXPECT_DOUBLE_EQ(search_ms(0), 0) << "nothing is known yet";
+  EXPECT_DOUBLE_EQ(search_ms(20), 60);
+}
+
 TEST(WorthPublishing, DeepOrWantedStateThatIsReadFasterThanPrefilled) {
   const ShareOffer deep{.end = at(256), .tokens = 100, .bytes = ByteCount{1000}};
   EXPECT_TRUE(worth_publishing(deep, 0, 0)) << "unknown rates speak for it";

@@ -15,6 +15,7 @@ constexpr double kLeastMeasuredBytes = 256 << 10;
 // A publication that takes longer is given up: it holds up all later ones.
 constexpr double kLongestWriteMs = 30'000;
 constexpr std::int64_t kQuietNs = 60'000'000'000;
+constexpr std::int64_t kMeasureEveryNs = 10'000'000'000;
 
 std::int64_t to_ns(double ms) { return static_cast<std::int64_t>(ms * 1e6); }
 
@@ -91,8 +92,10 @@ void Nodes::note_answer(NodeId node, policy::ShareCall call) {
 }
 
 void Nodes::note_lookup_ms(NodeId node, double ms) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
   const MutexLock lock(mutex_);
   at(node).latency.note(ms);
+  at(node).measured_ns = now_ns;
 }
 
 void Nodes::note_trouble(NodeId node, policy::ShareCall call, const Error& error) {
@@ -143,21 +146,24 @@ std::vector<NodeId> Nodes::to_probe() {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Node& node = at(NodeId{i});
     const bool doubted = node.in_doubt && now_ns >= node.probed_ns + policy::kProbeEveryNs;
-    const bool wanted = !node.probed || doubted || node.breaker.wants_probe(now_ns);
+    const bool slow =
+        node.latency.usual_ms() * policy::kUsualTimes > range_.least_ms && now_ns >= node.measured_ns + kMeasureEveryNs;
+    const bool wanted = !node.probed || doubted || slow || node.breaker.wants_probe(now_ns);
     if (wanted && engine_.has_names(NodeId{i})) wanting.push_back(NodeId{i});
   }
   return wanting;
 }
 
-void Nodes::note_probe(NodeId node, const Status& status) {
+void Nodes::note_probe(NodeId node, const Status& status, double ms) {
   const std::int64_t now_ns = clock_.monotonic_ns();
   const MutexLock lock(mutex_);
   Node& probed = at(node);
   policy::ShareBreaker& breaker = probed.breaker;
   probed.probed = true;
   probed.in_doubt = false;
-  probed.probed_ns = now_ns;
+  probed.probed_ns = probed.measured_ns = now_ns;
   if (status.ok()) {
+    probed.latency.note_probe(ms);
     breaker.note_probe(true, now_ns);
     if (std::exchange(probed.opened, false)) spdlog::info("shared tier: {} is asked again", engine_.node_address(node));
     return;

@@ -46,9 +46,10 @@ class Nodes {
   void note_read(ByteCount bytes, double ms) EXCLUDES(mutex_);
   void note_written(ByteCount bytes, double ms) EXCLUDES(mutex_);
 
-  // Nodes with names whose breaker wants a probe, that were never probed, or that answered that they cannot serve.
+  // Nodes with names whose breaker wants a probe, that were never probed, that answered that they cannot serve, or that
+  // were slow when they were last asked: if a request is not worth that wait, none would find out that it is over.
   std::vector<NodeId> to_probe() EXCLUDES(mutex_);
-  void note_probe(NodeId node, const Status& status) EXCLUDES(mutex_);
+  void note_probe(NodeId node, const Status& status, double ms) EXCLUDES(mutex_);
 
   double latency_ms() const EXCLUDES(mutex_);
   double read_bytes_per_s() const EXCLUDES(mutex_);
@@ -65,6 +66,7 @@ class Nodes {
     bool probed = false;
     bool in_doubt = false;  // it answered that it cannot serve
     std::int64_t probed_ns = 0;
+    std::int64_t measured_ns = 0;     // its latency
     bool opened = false;              // and that was logged
     std::int64_t quiet_until_ns = 0;  // its trouble was logged
   };

@@ -219,6 +219,30 @@ TEST_F(SharedStoreTest, NodesThatHangAtDifferentRoundTripsCostOneDeadline) {
   EXPECT_LE(paid_ms, 50.1 + world_.answer_ms * static_cast<double>(world_.calls - before));
 }
 
+// Requests that would not wait so long ask it no more.
+TEST_F(SharedStoreTest, ANodeThatWasSlowIsMeasuredAgain) {
+  ShareServer server(world_);
+  world_.answer_ms = 30;
+  for (std::uint32_t i = 0; i < 20; ++i) server.find(share_prompt(i, 400), every(20, 400));
+  EXPECT_NEAR(server.store().latency_ms(), 30, 0.1);
+  world_.answer_ms = 2;
+  const auto tick_after = [&](std::int64_t ms) {
+    clock_.advance_ms(ms);
+    server.store().tick();
+    server.executor().run_all();
+    return server.store().latency_ms();
+  };
+  EXPECT_NEAR(tick_after(5'000), 30, 0.1) << "not at once";
+  EXPECT_NEAR(tick_after(5'000), 2, 0.1);
+  world_.answer_ms = 3;
+  EXPECT_NEAR(tick_after(10'000), 2, 0.1) << "a probe takes longer than a look-up";
+  const std::uint64_t probes = world_.probes;
+  world_.answer_ms = 0.3;
+  for (std::uint32_t i = 0; i < 20; ++i) server.find(share_prompt(i, 400), every(20, 400));
+  tick_after(20'000);
+  EXPECT_EQ(world_.probes, probes) << "it is no longer slow";
+}
+
 // A request that prefills soon has little patience; that says nothing about the nodes.
 TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
   ShareServer server(world_);

@@ -222,8 +222,9 @@ void SharedStore::tick() {
     const std::vector<NodeId> wanting = parts->nodes.to_probe();
     for (const NodeId node : wanting) {
       const auto count = static_cast<std::int64_t>(wanting.size());
-      const std::int64_t deadline_ns = parts->clock.monotonic_ns() + std::max(kProbesNs / count, kLeastProbeNs);
-      parts->nodes.note_probe(node, parts->engine->probe(node, deadline_ns));
+      const std::int64_t from_ns = parts->clock.monotonic_ns();
+      const Status probed = parts->engine->probe(node, from_ns + std::max(kProbesNs / count, kLeastProbeNs));
+      parts->nodes.note_probe(node, probed, os::elapsed_ms(from_ns, parts->clock.monotonic_ns()));
     }
     parts->probing = false;
     parts->publisher.go_on();
