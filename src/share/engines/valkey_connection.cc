@@ -212,11 +212,53 @@ Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, std::int64
   return to_reply(*reply);
 }
 
-Status ValkeyConnection::receive_into(MutableByteSpan out, std::int64_t deadline_ns) {
+// Fills `out` past hiredis, whose buffer must be empty.
+Status ValkeyConnection::read(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns) {
+  redisContext* context = wire_->context.get();
+  for (std::size_t at = 0; at < out.size();) {
+    const auto count = context->funcs->read(context, reinterpret_cast<char*>(out.data()) + at, out.size() - at);
+    if (count < 0) return trouble(*context);
+    if (count == 0 && !wait(true, deadline_ns)) return io_error("no answer in time");
+    at += static_cast<std::size_t>(count);
+    if (count > 0) arrived(at);
+  }
+  return {};
+}
+
+// Reads the beginning of an answer. If it is none of a text of this size, hiredis has it to go on with.
+Result<bool> ValkeyConnection::begins_text_of(std::size_t size, std::int64_t deadline_ns) {
+  redisContext* context = wire_->context.get();
+  if (context->reader->len > context->reader->pos) return false;
+  constexpr std::size_t kShortestAnswer = 4;
+  const std::string expected = "$" + std::to_string(size) + "\r\n";
+  std::string begin;
+  for (const std::size_t until : {kShortestAnswer, expected.size()}) {
+    const std::size_t had = begin.size();
+    begin.resize(until);
+    const auto more = std::as_writable_bytes(std::span(begin)).subspan(had);
+    TRY(read(more, [](std::size_t) {}, deadline_ns));
+    if (expected.starts_with(begin)) continue;
+    redisReaderFeed(context->reader, begin.data(), begin.size());
+    return false;
+  }
+  return true;
+}
+
+// hiredis copies each byte three times.
+Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns) {
+  TRY_ASSIGN(const bool is_it, begins_text_of(out.size(), deadline_ns));
+  if (is_it) {
+    TRY(read(out, arrived, deadline_ns));
+    std::array<char, 2> end{};
+    TRY(read(std::as_writable_bytes(std::span(end)), [](std::size_t) {}, deadline_ns));
+    if (end != std::array{'\r', '\n'}) return damaged("a text is longer than its size");
+    return {};
+  }
   TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), out.size(), [&] { return wait(true, deadline_ns); }));
   if (reply->type == REDIS_REPLY_ERROR) return valkey_error({reply->str, reply->len});
   if (reply->type != REDIS_REPLY_STRING || reply->len != out.size()) return not_found("a piece is gone");
   std::memcpy(out.data(), reply->str, out.size());
+  arrived(out.size());
   return {};
 }
 
@@ -243,7 +285,7 @@ Status ValkeyConnection::send_large(const Words&, ByteSpan, const Words&, std::i
 Result<ValkeyReply> ValkeyConnection::receive(std::size_t, std::int64_t) {
   return unsupported("this build has no hiredis");
 }
-Status ValkeyConnection::receive_into(MutableByteSpan, std::int64_t) { return send(0); }
+Status ValkeyConnection::receive_into(MutableByteSpan, const Arrived&, std::int64_t) { return send(0); }
 
 #endif
 

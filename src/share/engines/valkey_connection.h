@@ -3,6 +3,7 @@
 // One connection to a Valkey (or Redis) server, with deadlines. The only user of hiredis, and with it of TLS.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,14 +58,18 @@ class ValkeyConnection {
   Status send_large(const Words& before, ByteSpan bytes, const Words& after, std::int64_t deadline_ns);
   // Returns the next answer. Fails with kDamaged if it would be longer than `most_bytes`.
   Result<ValkeyReply> receive(std::size_t most_bytes, std::int64_t deadline_ns);
-  // Receives a text of exactly out.size() bytes. kNotFound: it is absent or has another size.
-  Status receive_into(MutableByteSpan out, std::int64_t deadline_ns);
+  // Receives a text of exactly out.size() bytes. `arrived` is called with their number so far. kNotFound: it is absent
+  // or has another size.
+  using Arrived = std::function<void(std::size_t)>;
+  Status receive_into(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns);
 
  private:
   struct Wire;
   ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock);
   Status authenticate(const ValkeyAccess& access, std::int64_t deadline_ns);
   bool wait(bool for_reading, std::int64_t deadline_ns);
+  Status read(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns);
+  Result<bool> begins_text_of(std::size_t size, std::int64_t deadline_ns);
 
   std::unique_ptr<Wire> wire_;
   os::Clock& clock_;

@@ -317,11 +317,10 @@ Status ValkeyEngine::get(const ObjectName& name, const PayloadSlice& slice, Muta
     for (; next < end && outstanding < kPiecesAtOnce; ++next, ++outstanding) lent->queue({"GET", piece_key(key, next)});
     TRY(lent->send(deadline_ns));
     const MutableByteSpan piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
-    read = lent->receive_into(piece, deadline_ns);
+    read = lent->receive_into(piece, [&](std::size_t count) { arrived(at + count); }, deadline_ns);
     if (!read.ok()) break;
     --outstanding;
     at += piece.size();
-    arrived(at);
   }
   if (read.ok()) lent.settled();
   return read;
