@@ -55,7 +55,11 @@ std::string Vault::space_of(const Identity& identity) {
   return stream.finish().hex(ObjectName::kSpaceDigits / 2);
 }
 
-Vault::Vault(Identity identity) : encrypts_(identity.encrypt), writer_(identity.writer), space_(space_of(identity)) {
+Vault::Vault(Identity identity)
+    : has_key_(!identity.key.empty()),
+      encrypts_(identity.encrypt),
+      writer_(identity.writer),
+      space_(space_of(identity)) {
   const ByteSpan secret = secret_of(identity);
   name_key_ = derive_key("kvkeep 2026-11-24 names of shared objects", secret);
   code_key_ = derive_key("kvkeep 2026-11-24 codes of shared objects", secret);
@@ -138,13 +142,14 @@ Vault::Opening::Opening(const Vault& vault, const ObjectName& name, const format
 
 void Vault::Opening::arrived(std::size_t count) {
   KVKEEP_ASSERT(count >= checked_ && count <= stored_.size(), "bytes arrive in order");
-  code_.append(stored_.subspan(checked_, count - checked_));
+  if (vault_.has_key_) code_.append(stored_.subspan(checked_, count - checked_));
   checked_ = count;
 }
 
 Result<std::size_t> Vault::Opening::finish() {
   arrived(stored_.size());
-  if (stored_.size() != envelope_.payload_bytes || !same_code(code_.finish(), envelope_.payload_mac)) {
+  const bool is_authentic = !vault_.has_key_ || same_code(code_.finish(), envelope_.payload_mac);
+  if (stored_.size() != envelope_.payload_bytes || !is_authentic) {
     return damaged("the payload of a shared object is not authentic");
   }
   if (!envelope_.encrypted) return stored_.size();
