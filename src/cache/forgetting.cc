@@ -96,10 +96,11 @@ std::optional<explain::LostState> Forgetting::lost(TokenSpan prompt, TokenRange 
                                                    const FingerprintHash& key) const {
   if (!roots_.empty()) {
     const index::Cursor end = table_.index().advance({kRootSegment, {}, tenant}, prompt);
+    const std::size_t tokens = end.at - std::min(end.at, unused.end);
     for (const SegmentId on_path :
          end.segment == kRootSegment ? std::vector<SegmentId>() : table_.index().path(end.segment)) {
       const Entry& entry = table_.entry(on_path);
-      if (entry.forgotten && entry.loss) return explain::LostState{*entry.loss, clock_.wall_ns(), 0};
+      if (entry.forgotten && entry.loss) return explain::LostState{*entry.loss, clock_.wall_ns(), tokens};
     }
   }
   const auto rows = lost_.find_rows(prompt, unused.end, key);

@@ -35,8 +35,8 @@ class Forgetting final : public Releaser {
   void forget_copy(SegmentId segment, TierId tier) REQUIRES(kCacheLock);
   // Takes it out of every tier and the table. Precondition: it is not held, and nothing hangs below it.
   void erase(SegmentId segment, std::optional<explain::LossCause> cause) REQUIRES(kCacheLock);
-  // Returns what Cache::lost_state() returns. The number of tokens is 0 for state that is forgotten but still held, and
-  // thus not yet erased: the index counts it as known.
+  // Returns what Cache::lost_state() returns, also for state that is forgotten but still held, by a writer for
+  // instance.
   std::optional<explain::LostState> lost(TokenSpan prompt, TokenRange unused, const Tenant& tenant,
                                          const FingerprintHash& key) const REQUIRES(kCacheLock);
   // Where the first forgotten segment on the path to `segment` begins; nullopt if none is forgotten.

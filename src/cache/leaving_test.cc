@@ -84,6 +84,37 @@ TEST(Forgetting, WaitUntilNobodyHoldsAnyOfIt) {
   EXPECT_TRUE(world.lower.held.empty()) << "what is forgotten leaves every tier";
 }
 
+// A prompt that comes while a writer still holds what a command cleared must learn that it was cleared.
+TEST(Forgetting, TellWhatWasLostAlsoWhileItIsHeld) {
+  PartsTable world;
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  std::vector<TokenId> prompt;
+  {
+    CacheLock lock(world.mutex);
+    prompt = world.table.index().path_tokens({below, world.table.info(below).range.end});
+    world.table.pin(below);
+    world.forgetting.forget(above, explain::LossCause::kForgotten);
+    world.forgetting.sweep();
+  }
+  prompt.push_back(9);
+  const auto lost_from = [&](std::size_t known) {
+    const Position end = Position{} + known;
+    CacheLock lock(world.mutex);
+    return world.forgetting.lost(prompt, {Position{}, end}, kNoTenant, FingerprintHash{});
+  };
+  for (const bool held : {true, false}) {
+    ASSERT_EQ(world.there(above), held);
+    for (const std::size_t known : {0U, 16U}) {
+      const auto lost = lost_from(known);
+      ASSERT_TRUE(lost.has_value());
+      EXPECT_EQ(lost->cause, explain::LossCause::kForgotten);
+      EXPECT_EQ(lost->tokens, 32 - known) << "held: " << held;
+    }
+    if (held) world.forgetting.release({&below, 1});
+  }
+}
+
 TEST(Forgetting, TakeWhatIsBuiltOnAForgottenState) {
   PartsTable world({.cacheable = true, .points = true, .whole_points = true});
   const SegmentId rows = world.add(kRootSegment, 1, 0);

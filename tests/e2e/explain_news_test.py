@@ -106,6 +106,11 @@ class ExplainNews(ExplainCase):
                     self.assertIn(found["kind"], kinds)
             server.stop()
 
+    def assert_cleared(self, found):
+        self.assertEqual((found["kind"], found.get("lost", {}).get("cause")), ("evicted", "forgotten"), found)
+        self.assertGreater(found["lost"]["t"], 1e9)
+        self.assertGreater(found["lost_tokens"], 100)
+
     def test_state_that_somebody_cleared(self):
         directory = fresh_directory()
         server = self.server("--kv-disk-dir", directory)
@@ -116,10 +121,16 @@ class ExplainNews(ExplainCase):
         server.post("/cache/clear", {"all": True})
         for dialect, talk in talks.items():
             with self.subTest(dialect=dialect):
-                found = self.break_of(server, dialect, talk)
-                self.assertEqual((found["kind"], found.get("lost", {}).get("cause")), ("evicted", "forgotten"), found)
-                self.assertGreater(found["lost"]["t"], 1e9)
-                self.assertGreater(found["lost_tokens"], 100)
+                self.assert_cleared(self.break_of(server, dialect, talk))
+
+    def test_state_that_somebody_cleared_while_it_was_written(self):
+        server = self.server("--kv-disk-dir", fresh_directory())
+        for dialect in [*ALL] * 5:
+            talk = Talk(words(150, self.seed()), turns=[says("hello")])
+            with self.subTest(dialect=dialect):
+                self.ask(server, dialect, talk)
+                server.post("/cache/clear", {"all": True})
+                self.assert_cleared(self.break_of(server, dialect, talk))
 
     # ---- whose text is shown ----
 
