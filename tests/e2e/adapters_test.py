@@ -3,10 +3,8 @@
 import threading
 
 from flag_case import COMPLETION, FlagCase, covers
-from gguf_writer import make_lora
+from gguf_writer import LAYERS, WIDTH, make_lora
 from support import fresh_directory, fresh_path, main, words
-
-WIDTH, LAYERS = 128, 3  # of the tiny model
 
 
 class Adapters(FlagCase):

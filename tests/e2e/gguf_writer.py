@@ -3,6 +3,7 @@
 import random
 import struct
 
+WIDTH, LAYERS = 128, 3  # of the tiny generated model
 _STRING, _FLOAT32, _INT32 = 8, 6, 5
 _TYPE_F32 = 0
 _ALIGNMENT = 32

@@ -4,6 +4,8 @@
 //   KVKEEP_HIDE_BACKEND=name      libggml has no backend of this name
 //   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer
 //   KVKEEP_SLOW_READ_MS=n         each read of a file whose name ends in .kvs takes that much longer
+//   KVKEEP_FAIL_READS_WHILE=path  reads of a file whose name ends in .kvs fail as long as `path` exists
+//   KVKEEP_FORGETFUL_CLONE=1      a sequence's state is never the same twice in the trial of the memory's class
 //   KVKEEP_NO_CELLS=1             setting a sequence's state fails as if the context had no room for it
 // Preloaded (LD_PRELOAD), like the counting shim.
 
@@ -12,6 +14,7 @@
 #include <llama.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -73,14 +76,22 @@ void append(Write write) {
   }
 }
 
-void wait_if_stored_state(int descriptor) {
-  const char* const slow_ms = std::getenv("KVKEEP_SLOW_READ_MS");
-  if (slow_ms == nullptr) return;
+bool has_stored_state(int descriptor) {
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
   char path[4096];
   const ssize_t length = readlink(link.c_str(), path, sizeof path);
-  if (length < 4 || std::memcmp(path + length - 4, ".kvs", 4) != 0) return;
-  usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
+  return length >= 4 && std::memcmp(path + length - 4, ".kvs", 4) == 0;
+}
+
+// Returns false if the read is to fail.
+bool may_read(int descriptor) {
+  const char* const slow_ms = std::getenv("KVKEEP_SLOW_READ_MS");
+  const char* const fails_while = std::getenv("KVKEEP_FAIL_READS_WHILE");
+  if ((slow_ms == nullptr && fails_while == nullptr) || !has_stored_state(descriptor)) return true;
+  if (slow_ms != nullptr) usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
+  if (fails_while == nullptr || access(fails_while, F_OK) != 0) return true;
+  errno = EIO;
+  return false;
 }
 
 }  // namespace
@@ -89,14 +100,12 @@ extern "C" {
 
 ssize_t pread(int descriptor, void* bytes, std::size_t size, off_t offset) {
   static const auto real = next(&pread, "pread");
-  wait_if_stored_state(descriptor);
-  return real(descriptor, bytes, size, offset);
+  return may_read(descriptor) ? real(descriptor, bytes, size, offset) : -1;
 }
 
 ssize_t pread64(int descriptor, void* bytes, std::size_t size, off64_t offset) {
   static const auto real = next(&pread64, "pread64");
-  wait_if_stored_state(descriptor);
-  return real(descriptor, bytes, size, offset);
+  return may_read(descriptor) ? real(descriptor, bytes, size, offset) : -1;
 }
 
 llama_model* llama_model_load_from_file(const char* path, llama_model_params params) {
@@ -124,6 +133,16 @@ llama_context* llama_init_from_model(llama_model* model, llama_context_params pa
   static const auto real = next(&llama_init_from_model, "llama_init_from_model");
   if (serves_a_file) append([&](std::FILE* file) { write_context(file, params); });
   return real(model, params);
+}
+
+std::size_t llama_state_seq_get_data_ext(llama_context* context, std::uint8_t* bytes, std::size_t size,
+                                         llama_seq_id seq, llama_state_seq_flags flags) {
+  static const auto real = next(&llama_state_seq_get_data_ext, "llama_state_seq_get_data_ext");
+  static std::uint8_t reads = 0;
+  const std::size_t written = real(context, bytes, size, seq, flags);
+  const bool is_trial = !serves_a_file && std::getenv("KVKEEP_FORGETFUL_CLONE") != nullptr;
+  if (is_trial && written > 0) bytes[written - 1] = ++reads;
+  return written;
 }
 
 std::size_t llama_state_seq_set_data_ext(llama_context* context, const std::uint8_t* bytes, std::size_t size,
