@@ -387,6 +387,11 @@ std::vector<ListedPrefix> Cache::hottest(std::size_t most, const Tenant& tenant)
   return hottest_prefixes(parts_->table, most, tenant);
 }
 
+StoredBytes Cache::stored_by(const Tenant& tenant) const {
+  CacheLock lock(parts_->mutex);
+  return parts_->table.sums().of(tenant);
+}
+
 Result<ListedPrefix> Cache::find(std::string_view digits, const Tenant& tenant) const {
   CacheLock lock(parts_->mutex);
   return find_prefix(parts_->table, digits, tenant);
@@ -428,8 +433,8 @@ CacheStats Cache::stats() const {
   stats.points = parts.table.index().leaf_count();
   stats.built = parts.chains.built();
   stats.built_saved = parts.chains.saved();
-  stats.points_ram = parts.table.points_in(kRamTier) + parts.ram.decoded_bytes();
-  stats.points_disk = parts.table.points_in(kDiskTier);
+  stats.points_ram = parts.table.sums().points(kRamTier) + parts.ram.decoded_bytes();
+  stats.points_disk = parts.table.sums().points(kDiskTier);
   stats.ram_used = parts.ram.used();
   stats.ram_budget = parts.ram.budget();
   stats.index_memory = parts.table.memory() + parts.ram_evictor.memory();

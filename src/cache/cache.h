@@ -60,6 +60,7 @@ struct ClearScope;
 struct Cleared;
 struct ListedPrefix;
 struct Listing;
+struct StoredBytes;
 
 class Cache {
  public:
@@ -174,6 +175,8 @@ class Cache {
 
   Listing list(SegmentId after, std::size_t most, const Tenant& tenant) const;
   std::vector<ListedPrefix> hottest(std::size_t most, const Tenant& tenant) const;
+  // Bytes of the tenant's segments, points and windows.
+  StoredBytes stored_by(const Tenant& tenant) const;
   Result<ListedPrefix> find(std::string_view digits, const Tenant& tenant) const;
   // The token ids of a listed prefix from its beginning to its end; empty if it is not known any more.
   std::vector<TokenId> tokens_of(const ListedPrefix& prefix) const;

@@ -6,6 +6,8 @@
 
 #include "base/test_seed.h"
 #include "cache/cache_test_fixture.h"
+#include "cache/catalog.h"
+#include "cache/stored_sums.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -76,6 +78,18 @@ void expect_same(Worlds& worlds, std::size_t who, const Tokens& prompt) {
   ASSERT_EQ(own.check(shown), shown.size()) << "what another tenant's prompt goes on with";
 }
 
+// What is counted for each tenant is what a list of its prefixes adds up to.
+void expect_counted(const World& world) {
+  for (const Tenant& tenant : kTenants) {
+    StoredBytes listed;
+    for (const ListedPrefix& prefix : world.cache->list({}, SIZE_MAX, tenant).prefixes) {
+      listed.ram += prefix.ram;
+      listed.disk += prefix.disk;
+    }
+    ASSERT_EQ(world.cache->stored_by(tenant), listed);
+  }
+}
+
 TEST_P(CacheTenants, AreAsManyCaches) {
   const std::uint64_t seed = test_seed();
   for (std::uint64_t round = 0; round < 8; ++round) {
@@ -87,6 +101,7 @@ TEST_P(CacheTenants, AreAsManyCaches) {
         tokens[i] = static_cast<TokenId>(i % 8 == 0 ? random() % 2 : i);
       }
       ASSERT_NO_FATAL_FAILURE(change(worlds, random, tokens)) << "seed " << seed + round;
+      ASSERT_NO_FATAL_FAILURE(expect_counted(worlds.shared)) << "seed " << seed + round << " step " << step;
       for (std::size_t who = 0; who < kTenants.size(); ++who) {
         ASSERT_NO_FATAL_FAILURE(expect_same(worlds, who, tokens)) << "seed " << seed + round << " step " << step;
       }
@@ -144,6 +159,49 @@ TEST(CacheTenantsBudget, IsOneForAll) {
   EXPECT_LT(most, 200'000U);
   world.tenant = kTenants[1];
   EXPECT_EQ(world.check(first), 32U) << "what is held stays";
+}
+
+TEST(CacheTenantsBytes, AreCountedUntilNothingIsLeft) {
+  World world;
+  ASSERT_TRUE(world.open());
+  for (const Tenant& tenant : kTenants) {
+    world.tenant = tenant;
+    ASSERT_TRUE(world.keep(conversation(10, 60)));
+  }
+  world.writer.run_all();
+  const StoredBytes alike = world.cache->stored_by(kTenants[0]);
+  EXPECT_GT(alike.ram, ByteCount{});
+  EXPECT_GT(alike.disk, alike.ram) << "a file has a header and whole blocks";
+  EXPECT_EQ(world.cache->stored_by(kTenants[1]), alike);
+  ASSERT_TRUE(world.cache->clear({.tenant = kTenants[0]}));
+  world.writer.run_all();
+  EXPECT_EQ(world.cache->stored_by(kTenants[0]), StoredBytes{});
+  EXPECT_EQ(world.cache->stored_by(kTenants[1]), alike) << "others keep theirs";
+  EXPECT_EQ(world.cache->stored_by(tenant_of({}, "never seen")), StoredBytes{});
+  ASSERT_NO_FATAL_FAILURE(expect_counted(world));
+}
+
+// Numbers of tenants that are gone serve others, so that a flood of salts leaves nothing behind.
+TEST(StoredSums, ForgetTenantsWithoutSegments) {
+  StoredSums sums;
+  const StoredSums::Number stays = sums.enter(kTenants[1]);
+  sums.add(stays, kDiskTier, ByteCount{7});
+  for (int i = 0; i < 100; ++i) {
+    const Tenant passing = tenant_of({}, "flood " + std::to_string(i));
+    const StoredSums::Number number = sums.enter(passing);
+    EXPECT_EQ(sums.enter(passing), number);
+    EXPECT_LT(number, 2U);
+    sums.add(number, kRamTier, ByteCount{100});
+    sums.subtract(number, kRamTier, ByteCount{60});
+    EXPECT_EQ(sums.of(passing), (StoredBytes{.ram = ByteCount{40}, .disk = {}}));
+    sums.leave(number);
+    EXPECT_EQ(sums.tenants(), 2U);
+    sums.subtract(number, kRamTier, ByteCount{40});
+    sums.leave(number);
+    EXPECT_EQ(sums.of(passing), StoredBytes{});
+  }
+  EXPECT_EQ(sums.tenants(), 1U);
+  EXPECT_EQ(sums.of(kTenants[1]), (StoredBytes{.ram = {}, .disk = ByteCount{7}}));
 }
 
 // A file with a tenant's tokens and names whose header names another tenant, or none: not believed.

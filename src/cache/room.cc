@@ -132,7 +132,7 @@ bool DiskRoom::make_points_room(ByteCount file) {
   if (file > room) return false;
   const auto used = [this] {
     CacheLock lock(mutex_);
-    return table_.points_in(kDiskTier);
+    return table_.sums().points(kDiskTier);
   };
   if (const ByteCount with = used() + file; with > room && disk_.store().keeper())
     evict(with - room + ByteCount{room.value() / kPointsSlackShare}, true);

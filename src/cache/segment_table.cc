@@ -132,18 +132,20 @@ bool SegmentTable::any_in_subtree(SegmentId root, bool (*holds)(const Entry&)) c
 
 // ---- coming and going ----
 
-Entry& SegmentTable::begin(SegmentId segment) {
+Entry& SegmentTable::begin(SegmentId segment, StoredSums::Number tenant) {
   if (segment.value() >= entries_.size()) entries_.resize(segment.value() + 1);
   Entry& begun = entries_[segment.value()];
   begun = Entry{};
   begun.live = true;
   begun.serial = ++lives_;
+  begun.tenant = tenant;
   return begun;
 }
 
 SegmentId SegmentTable::begin_fresh(SegmentId segment, const Fresh& fresh) {
   const index::SegmentInfo& info = index_.info(segment);
-  Entry& begun = begin(segment);
+  const Entry& parent = entry(info.parent);
+  Entry& begun = begin(segment, parent.live ? sums_.enter(parent.tenant) : sums_.enter(index_.tenant(segment)));
   begun.part.kind = info.kind;
   begun.part.size_bytes = fresh.size_bytes;
   begun.stored_begin = info.range.begin;
@@ -171,7 +173,7 @@ std::vector<index::Placement> SegmentTable::rebuild(const std::vector<index::Nam
 }
 
 void SegmentTable::begin_life(SegmentId placed, const format::SegmentHeader& stored, SegmentId base) {
-  Entry& begun = begin(placed);
+  Entry& begun = begin(placed, sums_.enter(index_.tenant(placed)));  // its parent may not be live yet
   begun.part = stored.parts.front();
   begun.stored_begin = stored.name.begin;
   begun.stored_begin_hash = stored.name.begin_hash;
@@ -189,6 +191,7 @@ void SegmentTable::erase(SegmentId segment) {
   }
   set_base(segment, kRootSegment);
   set_hole(segment, false);
+  if (leaving.live) sums_.leave(leaving.tenant);
   leaving = Entry{};
   note_changed(segment);
   index_.erase(segment);
@@ -256,10 +259,12 @@ void SegmentTable::set_copy(SegmentId segment, TierId tier, CopyState state) {
   CopyState& copy = known.copies[tier.value()];
   const bool comes = !there(copy) && there(state);
   const bool goes = there(copy) && !there(state);
-  ByteCount& points = points_[tier.value()];
-  if (goes && known.is_leaf()) points -= size_in(tier, segment);
+  const ByteCount gone = goes ? size_in(tier, segment) : ByteCount{};
   copy = state;
-  if (comes && known.is_leaf()) points += size_in(tier, segment);
+  const ByteCount come = comes ? size_in(tier, segment) : ByteCount{};
+  if (comes) sums_.add(known.tenant, tier, come);
+  if (goes) sums_.subtract(known.tenant, tier, gone);
+  if (known.is_leaf()) sums_.move_points(tier, come, gone);
   if (tier == kDiskTier) known.waits = Waits::kNothing;
   if (tier == kDiskTier && state == CopyState::kHere) set_hole(segment, false);
   note_changed(segment);

@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/types.h"
 #include "cache/cache_options.h"
+#include "cache/stored_sums.h"
 #include "cache/tier.h"
 #include "explain/loss.h"
 #include "index/prefix_index.h"
@@ -94,6 +95,7 @@ struct Entry {
   std::int64_t last_used_ns = 0;
   std::int64_t kept_until_ns = 0;    // 0: no request asked
   std::uint64_t serial = 0;          // distinguishes it from earlier segments with its id
+  StoredSums::Number tenant = 0;     // of a live one
   std::uint64_t leaves_written = 0;  // see SegmentTable::note_leaves_written()
   SegmentId base;                    // the state that this whole state is built on; the root: none
 
@@ -150,8 +152,7 @@ class SegmentTable {
   ByteCount file_size(SegmentId segment) const REQUIRES(kCacheLock);
   // Bytes that it takes in a tier, or would take.
   ByteCount size_in(TierId tier, SegmentId segment) const REQUIRES(kCacheLock);
-  // Bytes of all points, whole states and windows in a tier.
-  ByteCount points_in(TierId tier) const REQUIRES(kCacheLock) { return points_[tier.value()]; }
+  const StoredSums& sums() const REQUIRES(kCacheLock) { return sums_; }
   // Counts changes of copies, uses and holds.
   std::uint64_t changes() const REQUIRES(kCacheLock) { return changes_; }
   std::size_t holes() const REQUIRES(kCacheLock) { return holes_; }
@@ -209,7 +210,7 @@ class SegmentTable {
 
  private:
   Entry& change(SegmentId segment) REQUIRES(kCacheLock);
-  Entry& begin(SegmentId segment) REQUIRES(kCacheLock);
+  Entry& begin(SegmentId segment, StoredSums::Number tenant) REQUIRES(kCacheLock);
   SegmentId begin_fresh(SegmentId segment, const Fresh& fresh) REQUIRES(kCacheLock);
   void note_changed(SegmentId segment) REQUIRES(kCacheLock);
   void set_base(SegmentId leaf, SegmentId base) REQUIRES(kCacheLock);
@@ -220,7 +221,7 @@ class SegmentTable {
   std::vector<Entry> entries_ GUARDED_BY(kCacheLock);
   std::unordered_map<SegmentId, std::vector<SegmentId>> built_on_ GUARDED_BY(kCacheLock);  // by base
   std::vector<TableWatcher*> watchers_ GUARDED_BY(kCacheLock);
-  std::array<ByteCount, kMostTiers> points_ GUARDED_BY(kCacheLock);
+  StoredSums sums_ GUARDED_BY(kCacheLock);
   std::uint64_t changes_ GUARDED_BY(kCacheLock) = 0;
   std::uint64_t lives_ GUARDED_BY(kCacheLock) = 0;
   std::uint64_t leaves_unwritten_ GUARDED_BY(kCacheLock) = 1;  // times that a leaf was left for its continuation

@@ -14,18 +14,18 @@ TEST(SegmentTable, CountsWhatPointsTakeInEachTier) {
   const SegmentId rows = world.add(kRootSegment, 1);
   const SegmentId point = world.add_leaf(rows, format::PartKind::kPoint, 300);
   CacheLock lock(world.mutex);
-  EXPECT_EQ(world.table.points_in(kRamTier), ByteCount{300});
-  EXPECT_EQ(world.table.points_in(kDiskTier), ByteCount{0});
+  EXPECT_EQ(world.table.sums().points(kRamTier), ByteCount{300});
+  EXPECT_EQ(world.table.sums().points(kDiskTier), ByteCount{0});
   world.table.set_copy(point, kDiskTier, CopyState::kComing);
-  EXPECT_EQ(world.table.points_in(kDiskTier), ByteCount{0});
+  EXPECT_EQ(world.table.sums().points(kDiskTier), ByteCount{0});
   world.table.set_copy(point, kDiskTier, CopyState::kHere);
-  EXPECT_EQ(world.table.points_in(kDiskTier), world.table.file_size(point));
+  EXPECT_EQ(world.table.sums().points(kDiskTier), world.table.file_size(point));
   world.table.set_copy(point, kDiskTier, CopyState::kLeaving);  // until it has left
-  EXPECT_EQ(world.table.points_in(kDiskTier), world.table.file_size(point));
+  EXPECT_EQ(world.table.sums().points(kDiskTier), world.table.file_size(point));
   world.ram.let_go(point);
   world.table.erase(point);
-  EXPECT_EQ(world.table.points_in(kRamTier), ByteCount{0});
-  EXPECT_EQ(world.table.points_in(kDiskTier), ByteCount{0});
+  EXPECT_EQ(world.table.sums().points(kRamTier), ByteCount{0});
+  EXPECT_EQ(world.table.sums().points(kDiskTier), ByteCount{0});
 }
 
 TEST(SegmentTable, TellsLivesOfOneNumberApart) {

@@ -58,6 +58,11 @@ class CacheApi(FlagCase):
         self.assertEqual(plain["cached_tokens"], 0)
         self.assertTrue(server.get("/cache")["tenants"][1]["own"])
         self.assertNotIn("secret", json.dumps(shown))
+        self.assertEqual(salted["ram_bytes"] + plain["ram_bytes"], shown["tiers"][0]["used_bytes"])
+        self.assertGreater(min(salted["ram_bytes"], plain["ram_bytes"]), 1000)
+        self.assertEqual(salted["disk_bytes"], 0, "there is no disk")
+        server.post("/cache/clear", {"all": True, "cache_salt": "secret-salt"})
+        self.assertEqual([one["ram_bytes"] for one in server.get("/cache")["tenants"]], [0, plain["ram_bytes"]])
 
     def test_a_restart_does_not_forget_the_prefill_that_was_spared(self):
         server = self.server("--kv-disk-dir", fresh_directory())

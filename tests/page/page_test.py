@@ -1,6 +1,7 @@
 """The page at "/", in a browser, served by a real server."""
 
 import json
+import re
 import threading
 import time
 import unittest
@@ -86,6 +87,7 @@ class LivePage(PageCase):
         self.assertIn("Differed in 1 of ", tab.run("document.querySelector('.offender').innerText"))
         rows = tab.wait("(rows => rows.length === 2 && rows)([...document.querySelectorAll('tbody tr')].map(row => row.innerText))")
         self.assertTrue(rows[0].startswith("2") and "you" in rows[1], rows)
+        self.assertTrue(all(re.search(r"\d (KiB|MiB)", row) for row in rows), rows)
         self.assertNotIn("secret", tab.text())
         self.assertEqual(flaws(tab), [])
         self.picture(tab, "offenders")

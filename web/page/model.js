@@ -40,7 +40,7 @@ function memoryOf(cells) {
 }
 
 const readTenant = one => ({number: count(one.number), own: one.own === true, salted: one.salted === true, requests: count(one.requests), prompt: count(one.prompt_tokens),
-                            cached: count(one.cached_tokens), prefilled: count(one.prefilled_tokens), sampled: count(one.predicted_tokens), at: count(one.last)});
+                            cached: count(one.cached_tokens), prefilled: count(one.prefilled_tokens), sampled: count(one.predicted_tokens), ram: number(one.ram_bytes), disk: number(one.disk_bytes), at: count(one.last)});
 
 const problemsOf = reply => [
   ...list(reply.tiers).filter(tier => tier.stopped).map(() => "Nothing is stored on disk: the file system has too little free space."),

@@ -7,7 +7,7 @@ test("a reply of /cache becomes figures", () => {
     tiers: [{name: "ram", used_bytes: 5, budget_bytes: 10}, {name: "disk", used_bytes: 7, budget_bytes: 70, stopped: true, shared: true, keeper: false},
             {name: "shared", lookups: 1, loaded_bytes: 1024, published_bytes: 2048, failures: 1}],
     prompt_tokens: {memory: 100, ram: 20, disk: 3, prefill: 40, new: 32}, saved: {tokens: 123, seconds: 12.5, ever: {seconds: 90}}, requests: {accepted: 7, waiting: 2},
-    cells: {total: 4096, used: 100, shared: 30}, tenants: [{number: 2, own: true, salted: true, requests: 3, prompt_tokens: 10, cached_tokens: 9, last: 1_050}],
+    cells: {total: 4096, used: 100, shared: 30}, tenants: [{number: 2, own: true, salted: true, requests: 3, prompt_tokens: 10, cached_tokens: 9, ram_bytes: 2048, disk_bytes: 4096, last: 1_050}],
     running: [{task: 5, prompt_tokens: 50, memory_tokens: 20, prefilled_tokens: 30, predicted_tokens: 9, queue_ms: 10, prompt_ms: 75, predicted_ms: 400, state: "decoding", waits_for: null},
               {task: 6, state: "waiting", waits_for: "place"}],
     ended: [{id: "a", kind: "chat", ended: 1_059, end: "error"}]});
@@ -24,7 +24,7 @@ test("a reply of /cache becomes figures", () => {
   assert.match(read.tiers[0].note, /30 shared/);
   assert.match(read.tiers[2].note, /stopped.*shared.*by another/);
   assert.equal(read.tiers[3].note, "1 KiB loaded, 2 KiB published; 1 failed call");
-  assert.deepEqual(read.tenants.map(one => [one.number, one.own, one.salted, one.cached, one.prompt]), [[2, true, true, 9, 10]]);
+  assert.deepEqual(read.tenants.map(one => [one.number, one.own, one.salted, one.cached, one.prompt, one.ram, one.disk]), [[2, true, true, 9, 10, 2048, 4096]]);
   assert.equal(read.problems.length, 1);
 });
 

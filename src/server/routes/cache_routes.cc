@@ -14,6 +14,7 @@
 
 #include "cache/cache.h"
 #include "cache/catalog.h"
+#include "cache/stored_sums.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/errors.h"
 #include "server/api/json_body.h"
@@ -152,9 +153,10 @@ Json of_ended(const std::vector<EndedPlace>& ended, const Tenant& tenant) {
 }
 
 // Without keys everyone sees the sums of all tenants; they tell of others what /slots tells. None is named.
-Json of_tenants(const TenantSums& sums, const Tenant& asking) {
+Json of_tenants(const TenantSums& sums, const cache::Cache& cache, const Tenant& asking) {
   Json list = Json::array();
   for (const TenantFigures& one : sums.all()) {
+    const cache::StoredBytes stored = cache.stored_by(one.tenant);
     list.push_back({{"number", one.number},
                     {"own", one.tenant == asking},
                     {"salted", one.tenant != kNoTenant},
@@ -163,6 +165,8 @@ Json of_tenants(const TenantSums& sums, const Tenant& asking) {
                     {"cached_tokens", one.cached_tokens},
                     {"prefilled_tokens", one.prefilled_tokens},
                     {"predicted_tokens", one.predicted_tokens},
+                    {"ram_bytes", stored.ram.value()},
+                    {"disk_bytes", stored.disk.value()},
                     {"last", seconds_of(one.last_ns)}});
   }
   return list;
@@ -213,7 +217,7 @@ Result<Json> overview(const Service& service, const HttpRequest& http) {
               {"requests", {{"accepted", stats.requests}, {"running", stats.running}, {"waiting", stats.waiting}}},
               {"running", of_running(service.scheduler->places().all())},
               {"ended", of_ended(service.scheduler->places().ended(), tenant)},
-              {"tenants", of_tenants(service.scheduler->places().tenants(), tenant)},
+              {"tenants", of_tenants(service.scheduler->places().tenants(), *service.cache, tenant)},
               {"hottest", std::move(hottest)}};
 }
 
@@ -289,7 +293,10 @@ Result<cache::ListedPrefix> prefix_to_pin(const Service& service, HttpRequest& h
   TRY_ASSIGN(api::NamedPrefix named, api::parse_named_prefix(take_body(service, http), service.defaults));
   TRY_ASSIGN(const cache::ListedPrefix prefix,
              find_prefix(service, named, asking_tenant(service, http, named.cache_salt), http));
-  if (prefix.disk == ByteCount{}) return busy("this prefix is not on disk yet; try again later");
+  if (prefix.disk == ByteCount{})
+    return busy(
+        "this prefix is not on disk yet: try again later; one shorter than --kv-cache-min-tokens is written with what "
+        "continues it");
   return prefix;
 }
 
