@@ -54,6 +54,13 @@ constexpr std::int64_t kNeverMs = 365LL * 86'400 * 1'000;
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
 
+// bench/explain_cost.py compares the program with one that is built without explanations.
+#ifdef KVKEEP_WITHOUT_EXPLANATIONS
+constexpr bool kExplains = false;
+#else
+constexpr bool kExplains = true;
+#endif
+
 engine::llama::ModelOptions model_options(const ServeOptions& options, const NamedFiles& files) {
   engine::llama::ModelOptions model = options.model;
   model.salt = files.cache_salt;
@@ -316,8 +323,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const se
   const chat::HistoryChanges& changes = service.history_changes;
   server::SchedulerOptions scheduler;
   scheduler.projector = service.projector;
-  scheduler.projector = service.projector;
-  scheduler.explain = &explain;
+  scheduler.explain = kExplains ? &explain : nullptr;
   scheduler.embeddings = service.embeddings;
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;

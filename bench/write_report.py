@@ -4,8 +4,8 @@
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
 DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, peer.json (peer_costs.py; missing without a peer), load.json
-(kvkeep bench --load), share.json (share_engines.py), and Google Benchmark's output of rooms (store.json,
-cache.json, inspect.json) and of prompt_bench (prompt.json).
+(kvkeep bench --load), share.json (share_engines.py), explain.json (explain_cost.py), and Google Benchmark's output of rooms (store.json,
+cache.json, inspect.json, server_run.json) and of prompt_bench (prompt.json).
 """
 
 import json
@@ -337,6 +337,47 @@ Eight turns that wander between two servers, likewise:
 {figures}{problems}"""
 
 
+def explain_rows(figures):
+    places = {"BM_Explain/8/1": "one change at token 8", "BM_Explain/8/100": "100 changes from token 8 on",
+              "BM_Explain/50000/1": "one change at token 50,000", "BM_Explain/99900/1": "one change at token 99,900",
+              "BM_ExplainOtherText": "no token is the same"}
+    for name, what in places.items():
+        entry = figures.by_name[name]
+        yield f"explaining a prompt of 100,000 tokens, {what}", f"{entry['cpu_time'] / 1e3:.3f} ms", "<= 0.5 ms"
+
+
+def with_interval(part):
+    value = f"{part['median']:.4f} ({part['median_low']:.4f} to {part['median_high']:.4f})"
+    return f"**{value}**" if part["holds"] is False else f"{value}, not measurable" if part["unmeasurable"] else value
+
+
+def explain_costs(report):
+    """A row per figure: the ratio, that of two equal servers, the difference, and the value itself."""
+    by_name = {}
+    for part in report["parts"]:
+        name, _, side = part["name"].rpartition(": ")
+        by_name.setdefault(name, {})[side] = part
+    return [[plain(name), with_interval(sides["with / without"]), with_interval(sides["without, again / without"]),
+             f"{measured(sides['with - without']['median'])} ms", f"{measured(sides['without']['median'])} ms",
+             sides["with / without"]["goal"]] for name, sides in by_name.items()]
+
+
+def explain_section(report, figures):
+    return f"""## Explanations
+
+Started: {report['started']}. Replies of {report['reply_tokens']} tokens with explanations, the trace and metrics, and with none
+of them ([how it is measured](bench.md#the-price-of-explanations)). Medians of {report['parts'][0]['samples']} rounds, and where the
+median lies with a probability of 95 %. Other programs kept {report['load'][1]:.0f} threads at work (the load of the last 5
+minutes).
+
+{table(["", "with / without", "without / without", "with - without", "without", "goal"], explain_costs(report))}
+
+Processor time of one explanation (`server_run_bench --benchmark_filter=Explain`):
+
+{table(["", "measured", "goal"], explain_rows(figures))}
+"""
+
+
 def load(directory, name):
     return json.loads((directory / name).read_text())
 
@@ -353,6 +394,8 @@ def main():
     peer = peer_section(load(directory, "peer.json")) + "\n" if (directory / "peer.json").exists() else ""
     many = load_section(load(directory, "load.json")) + "\n" if (directory / "load.json").exists() else ""
     sharing = share_section(load(directory, "share.json")) + "\n" if (directory / "share.json").exists() else ""
+    explanations = explain_section(load(directory, "explain.json"), Figures(load(directory, "server_run.json"))) + "\n" \
+        if (directory / "explain.json").exists() else ""
     llama, compiler = reports["llama"], (directory / "compiler.txt").read_text().strip()
     print(f"""{INTRODUCTION}
 {chr(10).join(setting(llama, compiler))}
@@ -393,7 +436,7 @@ Rendering the template, tokenizing its text and putting {load(directory, "prompt
 
 {table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
-{peer}{many}{sharing}## Disk
+{peer}{many}{sharing}{explanations}## Disk
 
 Directories of 10,000 and 100,000 segment files (5M and 51M tokens), opened until prompts can be matched; and single files.
 
