@@ -164,6 +164,11 @@ Status report_directory(const DoctorOptions& options, Report& report) {
   if (options.tests_disk) report_speed(*root, totals, report);
   report.title("Texts that kept prompts from being reused");
   report.offenders(totals.offenders);
+  if (directory.servers > 0) {
+    report.add({{Severity::kNote,
+                 "a running server adds its requests to this list after each 64 and when it stops; GET "
+                 "/cache/offenders has them at once"}});
+  }
   return {};
 }
 
