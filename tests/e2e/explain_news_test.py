@@ -125,7 +125,7 @@ class ExplainNews(ExplainCase):
 
     def test_state_that_somebody_cleared_while_it_was_written(self):
         server = self.server("--kv-disk-dir", fresh_directory())
-        for dialect in [*ALL] * 5:
+        for dialect in [*ALL] * 3:
             talk = Talk(words(150, self.seed()), turns=[says("hello")])
             with self.subTest(dialect=dialect):
                 self.ask(server, dialect, talk)
