@@ -77,17 +77,18 @@ class LivePage(PageCase):
         tab.wait("document.querySelector('.explanation').hidden")
 
     def test_offenders_and_tenants_are_told(self):
-        server = self.server()
+        server = self.server("--kv-disk-dir", support.fresh_directory())
         for day in (4, 5):
             server.chat([support.system(f"Today is 2026-05-0{day}.\n{support.words(150, 8)}"), support.user("hi")], max_tokens=4)
         self.converse(server, support.words(40, 9), cache_salt="a secret")
         tab = self.open(server)
+        support.wait_until(lambda: all(one["disk_bytes"] for one in server.get("/cache")["tenants"]), "all is on disk")
         tab.has("Texts that make prompts be read again")
         self.assertIn("volatile text: date, in system", tab.run("document.querySelector('.offender').innerText"))
         self.assertIn("Differed in 1 of ", tab.run("document.querySelector('.offender').innerText"))
         rows = tab.wait("(rows => rows.length === 2 && rows)([...document.querySelectorAll('tbody tr')].map(row => row.innerText))")
         self.assertTrue(rows[0].startswith("2") and "you" in rows[1], rows)
-        self.assertTrue(all(re.search(r"\d (KiB|MiB)", row) for row in rows), rows)
+        self.assertTrue(all(re.search(r"\d (KiB|MiB)\s.* on disk", row) for row in rows), rows)
         self.assertNotIn("secret", tab.text())
         self.assertEqual(flaws(tab), [])
         self.picture(tab, "offenders")

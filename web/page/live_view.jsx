@@ -134,13 +134,13 @@ function Tenants({tenants, now}) {
   return (
     <section aria-labelledby="tenants">
       <h2 id="tenants">Tenants</h2>
-      <div class="wide" tabIndex={0} role="region" aria-labelledby="tenants">
+      <div class="wide narrow-names" tabIndex={0} role="region" aria-labelledby="tenants">
         <table>
-          <thead><tr><th scope="col" class="name">tenant</th><th scope="col">requests</th><th scope="col">reused</th><th scope="col">prefilled</th><th scope="col">in RAM</th><th scope="col">on disk</th><th scope="col">last</th></tr></thead>
+          <thead><tr><th scope="col" class="name">tenant</th><th scope="col">requests</th><th scope="col">reused</th><th scope="col">prefilled</th><th scope="col">state</th><th scope="col">last</th></tr></thead>
           <tbody>{tenants.map(one => (
             <tr key={one.number}>
               <th scope="row" class="name">{one.number}<span class="soft">{[one.own ? "you" : "", one.salted ? "" : "no salt"].filter(Boolean).map(word => ` ${word}`).join(",")}</span></th>
-              <td>{grouped(one.requests)}</td><td>{percent(one.cached, one.prompt)}</td><td>{compact(one.prefilled)}</td><td>{bytes(one.ram)}</td><td>{bytes(one.disk)}</td><td>{ago(now - one.at)}</td>
+              <td>{grouped(one.requests)}</td><td>{percent(one.cached, one.prompt)}</td><td>{compact(one.prefilled)}</td><td>{bytes(one.ram)}{one.disk > 0 && <><br/><span class="soft">{bytes(one.disk)} on disk</span></>}</td><td>{ago(now - one.at)}</td>
             </tr>))}</tbody>
         </table>
       </div>
