@@ -133,6 +133,7 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::S
   const ByteCount size{envelope.payload_bytes};
   auto buffer = store::PayloadBuffer::allocate(size.value());
   Vault::Opening opening(parts.vault, name, envelope, buffer.span());
+  opening.sum_up(segment);
   const std::int64_t from_ns = parts.clock.monotonic_ns();
   const Status read = parts.engine->get(
       name, {.head_bytes = envelope.head_bytes(), .begin = 0, .payload_bytes = size.value()}, buffer.span(),

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/mac.h"
 #include "base/result.h"
 #include "format/shared_object.h"
@@ -62,6 +63,10 @@ class Vault {
    public:
     // `stored` has the payload's stored bytes once all have arrived. The vault must outlive it.
     Opening(const Vault& vault, const ObjectName& name, const format::Envelope& envelope, MutableByteSpan stored);
+    // The payload is the one part of this segment, in clear: its sum is computed while it arrives as well.
+    void sum_up(const format::SegmentHeader& segment);
+    // nullopt without sum_up(). Precondition: finish().
+    std::optional<Checksum> sum() const;
     // The first `count` bytes are there.
     void arrived(std::size_t count);
     // All bytes are there: returns the number of clear ones, which lie at the beginning of `stored`. Fails with
@@ -73,6 +78,7 @@ class Vault {
     const format::Envelope envelope_;
     const MutableByteSpan stored_;
     MacStream code_;
+    std::optional<ChecksumStream> sum_;
     std::size_t checked_ = 0;
   };
 
