@@ -365,7 +365,7 @@ def explain_costs(report):
 def explain_section(report, figures):
     return f"""## Explanations
 
-Started: {report['started']}. Replies of {report['reply_tokens']} tokens with explanations, the trace and metrics, and with none
+Ended: {report['ended']}. The {report['size']} model; replies of {report['reply_tokens']} tokens with explanations, the trace and metrics, and with none
 of them ([how it is measured](bench.md#the-price-of-explanations)). Medians of {report['parts'][0]['samples']} rounds, and where the
 median lies with a probability of 95 %. Other programs kept {report['load'][1]:.0f} threads at work (the load of the last 5
 minutes).
