@@ -18,31 +18,74 @@ std::size_t running_of(const ScheduleView& view, std::uint64_t session) {
   return static_cast<std::size_t>(std::ranges::count(view.admitted, session, &ScheduledRequest::session));
 }
 
+// How many admitted requests have each of these ids, keys or sessions. They are counted once for a choice among a
+// thousand that wait.
+class RunningCounts {
+ public:
+  RunningCounts(const ScheduleView& view, std::uint64_t ScheduledRequest::* id) {
+    for (const ScheduledRequest& request : view.admitted) {
+      const auto same = std::ranges::find(counts_, request.*id, &Count::id);
+      if (same != counts_.end()) {
+        ++same->requests;
+      } else {
+        counts_.push_back({request.*id, 1});
+      }
+    }
+  }
+
+  std::size_t of(std::uint64_t id) const {
+    const auto same = std::ranges::find(counts_, id, &Count::id);
+    return same != counts_.end() ? same->requests : 0;
+  }
+
+ private:
+  struct Count {
+    std::uint64_t id = 0;
+    std::size_t requests = 0;
+  };
+  std::vector<Count> counts_;
+};
+
 // ---- starts ----
 
 // Of two requests in the queue the one with the lower rank goes first.
 using QueueRank = std::tuple<std::size_t, std::uint64_t, bool, int, std::size_t, bool, int, std::uint64_t>;
 
-QueueRank rank_of(const ScheduleView& view, const QueuedRequest& request) {
-  const auto of_key = static_cast<std::size_t>(std::ranges::count(view.admitted, request.key, &ScheduledRequest::key));
-  const std::uint64_t key_started = request.key_started;
-  if (request.overtaken >= kMostOvertaken) return {of_key, key_started, false, 0, 0, false, 0, request.number};
-  const std::size_t of_session = running_of(view, request.session);
-  const bool again = request.session != kNoSession && request.session == view.served_last;
-  const auto work = static_cast<int>(std::bit_width(request.work));
-  return {of_key, key_started, true, request.priority, of_session, again, work, request.number};
-}
+class QueueRanks {
+ public:
+  explicit QueueRanks(const ScheduleView& view)
+      : served_last_(view.served_last),
+        of_key_(view, &ScheduledRequest::key),
+        of_session_(view, &ScheduledRequest::session) {}
+
+  QueueRank of(const QueuedRequest& request) const {
+    const std::size_t of_key = of_key_.of(request.key);
+    const std::uint64_t key_started = request.key_started;
+    if (request.overtaken >= kMostOvertaken) return {of_key, key_started, false, 0, 0, false, 0, request.number};
+    const bool has_session = request.session != kNoSession;
+    const std::size_t of_session = has_session ? of_session_.of(request.session) : 0;
+    const bool again = has_session && request.session == served_last_;
+    const auto work = static_cast<int>(std::bit_width(request.work));
+    return {of_key, key_started, true, request.priority, of_session, again, work, request.number};
+  }
+
+ private:
+  const std::uint64_t served_last_;
+  const RunningCounts of_key_;
+  const RunningCounts of_session_;
+};
 
 // Where there is a place for each, the first that came starts first: who prefills first is decided later.
 std::optional<std::size_t> first_of_queue(const ScheduleView& view) {
   const auto ready = std::ranges::count(view.queued, false, &QueuedRequest::awaits);
   const bool places_for_all = static_cast<std::size_t>(ready) <= view.most_admitted - view.admitted.size();
+  const QueueRanks ranks(view);
   std::optional<std::size_t> first;
   QueueRank first_rank;
   for (std::size_t at = 0; at < view.queued.size(); ++at) {
     if (view.queued[at].awaits) continue;
     if (places_for_all) return at;
-    const QueueRank rank = rank_of(view, view.queued[at]);
+    const QueueRank rank = ranks.of(view.queued[at]);
     if (first && first_rank <= rank) continue;
     first = at;
     first_rank = rank;

@@ -108,7 +108,8 @@ struct NextStart {
   std::size_t at = 0;
   bool operator==(const NextStart&) const = default;
 };
-// Returns the request that looks up the cache and takes its place next; nullopt if none may. O(queued * admitted).
+// Returns the request that looks up the cache and takes its place next; nullopt if none may.
+// O(queued * keys and sessions of those admitted).
 std::optional<NextStart> next_start(const ScheduleView& view);
 
 // The admitted requests that decode a token each in the next call.
