@@ -139,7 +139,8 @@ EffectiveTokens PromptLookup::match_text(const Job& job) const {
   return effective;
 }
 
-FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers) const {
+FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers,
+                             Sequences::Cells cells) const {
   FoundPath found;
   if (tiers.cache && cached(job)) found.lease = cache_.lease(tokens, job.tenant);
   policy::PlanView& view = found.view;
@@ -150,7 +151,7 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   show_cells(memory_, terms.cells_promised, view);
   view.needs_points = memory_.shape().needs_points();
   view.sequence_free = sequences_.free().has_value();
-  view.residents = sequences_.residents(tokens, tiers.memory && cached(job) ? &job.tenant : nullptr);
+  view.residents = sequences_.residents(tokens, tiers.memory && cached(job) ? &job.tenant : nullptr, cells);
   view.whole = chunks_of(tokens);
   if (found.lease != nullptr) {
     for (const cache::LeasedStep& step : found.lease->steps()) {
@@ -160,6 +161,12 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   }
   found.known = policy::known_path(view, memory_.shape().window_tokens > 0);
   return found;
+}
+
+std::size_t PromptLookup::work(const Job& job, TokenSpan tokens, const PlanTerms& terms,
+                               const LookupTiers& tiers) const {
+  const FoundPath found = find(job, tokens, terms, tiers, Sequences::Cells::kLeaveOut);
+  return tokens.size() - policy::choose_prefix(found.view).to.value();
 }
 
 std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tokens,

@@ -98,7 +98,11 @@ class PromptLookup {
   bool cached(const Job& job) const { return job.cache_prompt && memory_.shape().cacheable; }
   // Matches the prompt as text, if that is on and the job may use cached state.
   EffectiveTokens match_text(const Job& job) const;
-  FoundPath find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers = {}) const;
+  // For a plan; kLeaveOut: for its prefix only.
+  FoundPath find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers = {},
+                 Sequences::Cells cells = Sequences::Cells::kCount) const;
+  // Returns how many of the tokens a request that starts now would prefill.
+  std::size_t work(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers) const;
   // Compares with the known run of tokens that shares most with the prompt; of equal ones, with the one in memory.
   std::optional<Difference> difference(const Job& job, TokenSpan tokens,
                                        std::vector<TokenId>* known_rest = nullptr) const;

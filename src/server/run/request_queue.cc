@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "policy/cached_prefix.h"
-
 namespace kvkeep::server {
 
 namespace {
@@ -93,11 +91,12 @@ void RequestQueue::put_back(std::unique_ptr<Request> request) {
 
 void RequestQueue::estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most) {
   auto next = std::ranges::upper_bound(facts_, estimated_to_, {}, &policy::QueuedRequest::number);
-  for (; most > 0 && next != facts_.end(); ++next, --most) {
-    const Request& request = *requests_[static_cast<std::size_t>(next - facts_.begin())];
-    const FoundPath found = lookup.find(request.job, request.effective.tokens, terms, request.tiers());
-    next->work = request.effective.tokens.size() - policy::choose_prefix(found.view).to.value();
+  for (; most > 0 && next != facts_.end(); ++next) {
     estimated_to_ = next->number;
+    const Request& request = *requests_[static_cast<std::size_t>(next - facts_.begin())];
+    if (next->awaits && request.awaits) continue;
+    next->work = lookup.work(request.job, request.effective.tokens, terms, request.tiers());
+    --most;
   }
 }
 
@@ -130,27 +129,26 @@ bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_o
   return released;
 }
 
-std::span<const std::unique_ptr<Request>> RequestQueue::next_to_check() {
+void RequestQueue::drop_some(const std::function<bool(Request&)>& ends) {
   const std::size_t from = checked_to_ < requests_.size() ? checked_to_ : 0;
-  checked_to_ = std::min(requests_.size(), from + kMostChecked);
-  return all().subspan(from, checked_to_ - from);
-}
-
-void RequestQueue::erase_ended() {
-  std::size_t kept = 0;
-  std::size_t checked = 0;
-  branches_ = 0;
-  for (std::size_t i = 0; i < facts_.size(); ++i) {
-    if (requests_[i]->sink == nullptr) continue;
-    branches_ += requests_[i]->branches.size();
+  const std::size_t to = std::min(requests_.size(), from + kMostChecked);
+  std::size_t kept = from;
+  bool any_awaited = false;
+  for (std::size_t i = from; i < to; ++i) {
+    if (ends(*requests_[i])) {
+      branches_ -= requests_[i]->branches.size();
+      any_awaited |= facts_[i].awaits;
+      continue;
+    }
     if (kept != i) requests_[kept] = std::move(requests_[i]);
     facts_[kept++] = facts_[i];
-    if (i < checked_to_) checked = kept;
   }
-  checked_to_ = checked;
-  requests_.resize(kept);
-  facts_.resize(kept);
-  count_awaiting();
+  checked_to_ = kept;
+  if (kept == to) return;
+  const auto place = [](std::size_t at) { return static_cast<std::ptrdiff_t>(at); };
+  requests_.erase(requests_.begin() + place(kept), requests_.begin() + place(to));
+  facts_.erase(facts_.begin() + place(kept), facts_.begin() + place(to));
+  if (any_awaited) count_awaiting();
 }
 
 void RequestQueue::clear() {

@@ -34,9 +34,9 @@ class RequestQueue {
   std::span<const AwaitedPrompt> awaited() const { return awaited_; }
   // All that wait here, further replies to their prompts included.
   std::size_t replies() const { return requests_.size() + branches_; }
-  // Returns the next kMostChecked requests, in a cycle, for a check whether their clients are still there. Checking a
-  // thousand in each round would take longer than all of its decisions. Valid until the queue changes.
-  std::span<const std::unique_ptr<Request>> next_to_check();
+  // Shows `ends` the next kMostChecked requests, in a cycle; those it returns true for have ended, and leave. Asking a
+  // thousand in each round whether their clients are still there would take longer than all of its decisions.
+  void drop_some(const std::function<bool(Request&)>& ends);
   static constexpr std::size_t kMostChecked = 64;
   // The session of the request that got the last place.
   std::uint64_t served_last() const { return served_last_; }
@@ -57,13 +57,12 @@ class RequestQueue {
   std::size_t hold_back(const std::function<bool(Request&)>& awaits);
 
   // Estimates the tokens to prefill of at most `most` requests that have no estimate: each is looked up once. Until
-  // then all of its prompt counts.
+  // then all of its prompt counts. One that awaits a prefix has an estimate: the tokens after that prefix.
   void estimate(const PromptLookup& lookup, const PlanTerms& terms, std::size_t most);
   // Lets requests go on whose searches are over, and those for whose prefix `is_over` says so; from now on they wait
   // for a place. `is_over` holds for no part of a prompt before it holds for the first one. Returns true if there were
   // any.
   bool release(const std::function<bool(const AwaitedPrefix&)>& is_over, std::int64_t now_ns);
-  void erase_ended();
   void clear();
 
  private:
@@ -81,7 +80,7 @@ class RequestQueue {
   std::vector<AwaitedPrompt> awaited_;
   std::size_t searching_ = 0;   // requests that await a search
   std::size_t branches_ = 0;    // of all requests
-  std::size_t checked_to_ = 0;  // the place after the last one that next_to_check() returned
+  std::size_t checked_to_ = 0;  // the place after the last one that drop_some() looked at
 };
 
 }  // namespace kvkeep::server

@@ -41,6 +41,16 @@ std::vector<std::uint32_t> overtaken_in(const RequestQueue& queue) {
   return counts;
 }
 
+// Those whose numbers are listed leave, if it is their turn to be checked. Returns the numbers of all that are checked.
+std::vector<std::uint64_t> check_some(RequestQueue& queue, const std::vector<std::uint64_t>& leaving = {}) {
+  std::vector<std::uint64_t> checked;
+  queue.drop_some([&](Request& request) {
+    checked.push_back(request.number);
+    return std::ranges::find(leaving, request.number) != leaving.end();
+  });
+  return checked;
+}
+
 void expect_facts_agree(const RequestQueue& queue) {
   ASSERT_EQ(queue.facts().size(), queue.size());
   EXPECT_TRUE(std::ranges::is_sorted(queue.facts(), {}, &policy::QueuedRequest::number));
@@ -66,35 +76,35 @@ TEST(RequestQueue, KeepsTheOrderOfArrivalAndItsFacts) {
 
 TEST(RequestQueue, EachIsCheckedAgainAndAgainAFewAtATime) {
   RequestQueue queue;
-  EXPECT_TRUE(queue.next_to_check().empty());
+  EXPECT_TRUE(check_some(queue).empty());
   constexpr std::size_t kMany = 2 * RequestQueue::kMostChecked + 5;
   for (std::size_t i = 0; i < kMany; ++i) queue.add(waiting_request({.id = "a"}));
   for (int turn = 0; turn < 2; ++turn) {
     std::size_t checked = 0;
     for (const std::size_t expected : {RequestQueue::kMostChecked, RequestQueue::kMostChecked, std::size_t{5}}) {
-      const auto some = queue.next_to_check();
+      const auto some = check_some(queue);
       ASSERT_EQ(some.size(), expected);
-      for (const auto& request : some) EXPECT_EQ(request->number, ++checked);
+      for (const std::uint64_t number : some) EXPECT_EQ(number, ++checked);
     }
     EXPECT_EQ(checked, kMany);
   }
-  (void)queue.next_to_check();
+  (void)check_some(queue);
   while (queue.size() > 2) (void)queue.take(0);
-  EXPECT_EQ(queue.next_to_check().size(), 2U) << "there are not so many any more";
+  EXPECT_EQ(check_some(queue).size(), 2U) << "there are not so many any more";
 }
 
 TEST(RequestQueue, NoneIsCheckedLaterBecauseOthersLeaveOrCome) {
   RequestQueue queue;
   for (std::size_t i = 0; i < 2 * RequestQueue::kMostChecked; ++i) queue.add(waiting_request({.id = "a"}));
   const std::uint64_t next = RequestQueue::kMostChecked + 1;
-  (void)queue.next_to_check();
-  for (const std::size_t i : {0U, 5U, 9U}) queue.all()[i]->sink = nullptr;
-  queue.erase_ended();
+  (void)check_some(queue, {1, 6, 10});
+  EXPECT_EQ(queue.size(), 2 * RequestQueue::kMostChecked - 3);
+  expect_facts_agree(queue);
   (void)queue.take(2);
   auto branch = waiting_request({.id = "b"});
   branch->number = 2;
   queue.add_branch(std::move(branch));
-  EXPECT_EQ(queue.next_to_check().front()->number, next);
+  EXPECT_EQ(check_some(queue).front(), next);
 }
 
 TEST(RequestQueue, AKeyOvertakesOnlyItsOwn) {
@@ -145,9 +155,11 @@ TEST(RequestQueue, CountsRepliesWithTheirBranches) {
   queue.add(std::move(with_branches));
   queue.add(waiting_request({.id = "c"}));
   EXPECT_EQ(queue.replies(), 4U);
-  queue.all()[1]->sink = nullptr;
-  queue.erase_ended();
+  (void)check_some(queue, {2});
   EXPECT_EQ(queue.replies(), 3U);
+  (void)check_some(queue, {1});
+  EXPECT_EQ(queue.replies(), 0U) << "with its branches";
+  queue.add(waiting_request({.id = "c"}));
   const auto taken = queue.take(0);
   EXPECT_EQ(queue.replies(), 0U);
 }
@@ -214,9 +226,7 @@ TEST(RequestQueue, ABranchGoesBeforeAllThatCameAfterItsPrompt) {
 TEST(RequestQueue, EndedRequestsLeaveWithTheirFacts) {
   RequestQueue queue;
   for (const char* id : {"a", "b", "c", "d"}) queue.add(waiting_request({.id = id}));
-  queue.all()[0]->sink = nullptr;
-  queue.all()[2]->sink = nullptr;
-  queue.erase_ended();
+  (void)check_some(queue, {1, 3});
   EXPECT_EQ(ids_of(queue), "bd");
   expect_facts_agree(queue);
   queue.clear();
@@ -236,10 +246,7 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
           waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = random() % 3, .priority = priority}));
     }
     if (random() % 5 == 0) (void)queue.release([&](const AwaitedPrefix&) { return random() % 2 == 0; }, step);
-    if (random() % 9 == 0) {
-      queue.all()[random() % queue.size()]->sink = nullptr;
-      queue.erase_ended();
-    }
+    if (random() % 9 == 0) (void)check_some(queue, {queue.all()[random() % queue.size()]->number});
     const auto next = policy::next_start({.admitted = {},
                                           .queued = queue.facts(),
                                           .idle = {},
@@ -288,9 +295,8 @@ TEST(RequestQueue, OnePromptIsAwaitedByManyAsFromItsFirstPartOn) {
   EXPECT_TRUE(queue.release(computed_to(80), 0));
   ASSERT_EQ(queue.awaited().size(), 2U);
   EXPECT_EQ(queue.awaited()[0].first.until, Position{90});
-  queue.all()[3]->sink = nullptr;
-  queue.erase_ended();
-  EXPECT_EQ(queue.awaited().size(), 1U);
+  (void)check_some(queue, {4});
+  EXPECT_EQ(queue.awaited().size(), 1U) << "nobody awaits the other prompt any more";
 }
 
 class RequestQueueEstimates : public PartsTest {};
@@ -307,6 +313,20 @@ TEST_F(RequestQueueEstimates, WorkIsTheRestOfAPromptThatTheCacheHas) {
   EXPECT_EQ(queue.facts()[2].work, 80U) << "two at a time";
   queue.estimate(lookup, {}, 2);
   EXPECT_EQ(queue.facts()[2].work, 20U);
+}
+
+TEST_F(RequestQueueEstimates, OneThatAwaitsAPrefixIsNotLookedUp) {
+  Sequences sequences = make_sequences();
+  const PromptLookup lookup{{.context_tokens = 1000, .least_point_tokens = 32}, engine.memory(), cache, sequences};
+  run(sequences, counting(60));
+  RequestQueue queue;
+  for (const char* id : {"a", "b"}) queue.add(waiting_request({.id = id, .tokens = 80}));
+  auto taken = queue.take(0);
+  taken->awaits = AwaitedPrefix{.number = 9, .until = Position{70}};
+  queue.put_back(std::move(taken));
+  queue.estimate(lookup, {}, 1);
+  EXPECT_EQ(queue.facts()[0].work, 10U) << "another request computes the rest";
+  EXPECT_EQ(queue.facts()[1].work, 20U) << "the one before it counts as none";
 }
 
 }  // namespace

@@ -522,11 +522,12 @@ std::optional<Overdue> Scheduler::ends(const Request& request, std::int64_t now_
 }
 
 void Scheduler::drop_gone() {
-  const auto drop = [this, now_ns = clock_.monotonic_ns()](const auto& request) {
-    if (const auto end = ends(*request, now_ns)) finish(*request, end->how, end->error);
+  const auto drop = [this, now_ns = clock_.monotonic_ns()](Request& request) {
+    if (const auto end = ends(request, now_ns)) finish(request, end->how, end->error);
+    return request.sink == nullptr;
   };
-  std::ranges::for_each(active_, drop);
-  std::ranges::for_each(waiting_->next_to_check(), drop);
+  for (const auto& request : active_) drop(*request);
+  waiting_->drop_some(drop);
   erase_finished();
 }
 
@@ -557,7 +558,6 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
 void Scheduler::erase_finished() {
   if (!std::exchange(any_finished_, false)) return;
   erase_ended(active_, reading_);
-  waiting_->erase_ended();
 }
 
 void Scheduler::end_all() {

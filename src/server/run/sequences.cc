@@ -70,7 +70,7 @@ CellCounts Sequences::count_cells() {
   return {memory_.cells_total(), used, std::min(used, shared_cells_)};
 }
 
-std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenant* tenant) const {
+std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenant* tenant, Cells cells) const {
   std::vector<policy::Resident> residents;
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& held = sequences_[i];
@@ -83,7 +83,7 @@ std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenan
     resident.idle = held.state == Sequence::State::kIdle;
     resident.captured = held.track && held.track->position() == resident.length && point_captured(held);
     resident.complete_from = memory_.complete_from(resident.seq);
-    resident.cells_owned = memory_.cells_owned(resident.seq);
+    if (cells == Cells::kCount) resident.cells_owned = memory_.cells_owned(resident.seq);
     resident.last_used_ns = held.last_used_ns;
     residents.push_back(resident);
   }

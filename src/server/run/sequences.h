@@ -82,7 +82,9 @@ class Sequences {
   // Counts the cells that sequences share once a second at most, because that looks at each cell.
   CellCounts count_cells();
   // For a plan: the length of each sequence in use, and how much of it the prompt shares: nothing if `tenant` is null.
-  std::vector<policy::Resident> residents(TokenSpan prompt, const Tenant* tenant) const;
+  // kLeaveOut: without cells_owned, for which each cell is looked at.
+  enum class Cells : std::uint8_t { kCount, kLeaveOut };
+  std::vector<policy::Resident> residents(TokenSpan prompt, const Tenant* tenant, Cells cells = Cells::kCount) const;
 
   // ---- a request's way ----
 
