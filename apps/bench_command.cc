@@ -159,7 +159,12 @@ Result<std::vector<bench::PartFigures>> measure_parts(const BenchCommandOptions&
     progress.show("parts", done, of);
     return !interrupt.raised();
   };
-  return bench::measure_parts(parts, os::real_clock(), show);
+  TRY_ASSIGN(std::vector<bench::PartFigures> figures, bench::measure_parts(parts, os::real_clock(), show));
+  bench::RoundOptions rounds{.model = parts.model};
+  if (options.quick) rounds.repetitions = 1;
+  TRY_ASSIGN(std::vector<bench::PartFigures> of_rounds, bench::measure_rounds(rounds, os::real_clock(), show));
+  std::ranges::move(of_rounds, std::back_inserter(figures));
+  return figures;
 }
 
 // After an error the report keeps the figures that were measured before, and names the error.

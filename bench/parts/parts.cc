@@ -336,9 +336,8 @@ Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::
   auto figures = shape.needs_points()
                      ? measure(StateMeter(*engine, options.tokens, clock), options.repetitions, progress)
                      : measure(RowsMeter(*engine, options.tokens, clock), options.repetitions, progress);
-  TRY_ASSIGN(std::vector<PartFigures> out, std::move(figures));
-  std::ranges::move(measure_index(options.repetitions, clock), std::back_inserter(out));
-  return out;
+  if (figures) std::ranges::move(measure_index(options.repetitions, clock), std::back_inserter(*figures));
+  return figures;
 }
 
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Figures of the cache's parts, with a model that the user names. Each repetition measures everything once, so that a
+// Figures of the server's parts, with a model that the user names. Each repetition measures everything once, so that a
 // disturbance of the machine affects both sides of a ratio; wall time.
 
 #include <functional>
@@ -28,5 +28,21 @@ Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::
 // One part of it: a lookup of 100,000 tokens among 10,000 segments, and the memory that the index takes per token
 // in addition to the token's id. No errors.
 std::vector<PartFigures> measure_index(std::size_t repetitions, os::Clock& clock);
+
+// ---- the scheduler ----
+
+struct RoundOptions {
+  engine::llama::ModelOptions model;  // n_ctx, parallel and threads are chosen here
+  std::size_t running = 16;
+  std::size_t waiting = 1'000;
+  std::size_t rounds = 100;     // of a repetition, after those in which all begin
+  std::size_t repetitions = 5;  // at least 1
+};
+
+// The scheduler's own time per round, next to a decode step of the same round: processor time of the engine thread, so
+// that other programs hardly change the ratio. `progress(done, of)` is called after each repetition; returning false
+// ends with kAborted. Otherwise errors of loading the model.
+Result<std::vector<PartFigures>> measure_rounds(const RoundOptions& options, os::Clock& clock,
+                                                const std::function<bool(std::size_t done, std::size_t of)>& progress);
 
 }  // namespace kvkeep::bench

@@ -45,7 +45,7 @@ MAY_INCLUDE = {
     'bench/sessions': {'base', 'explain'},
     'bench/workloads': {'base', 'text'},
     'bench/run': {'base', 'bench/report', 'bench/sessions', 'bench/workloads', 'format', 'os', 'server/http'},
-    'bench/parts': {'base', 'bench/report', 'cache', 'engine/llama', 'format', 'index', 'os'},
+    'bench/parts': {'base', 'bench/report', 'cache', 'engine', 'engine/llama', 'format', 'index', 'os', 'server/run'},
 }
 # Places of rooms besides src/.
 BESIDE_THE_SERVER = ('bench/', 'model_maker/')
