@@ -122,7 +122,8 @@ void Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<H
       continue;
     }
     note_answer(node, policy::ShareCall::kLookup);
-    note_lookup_ms(node, ms);
+    // A call for one name says little of one for many, which may need more connections than are open.
+    if (names.size() > 1) note_lookup_ms(node, ms);
   }
 }
 
