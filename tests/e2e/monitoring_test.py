@@ -161,6 +161,7 @@ class Slots(FlagCase):
 
         def complete(slot, server=server):
             reply = server.post("/completion", {"prompt": prompt, "id_slot": slot, "n_predict": 8, "temperature": 0})
+            self.assertEqual(reply["id_slot"], slot % 2)
             return reply["timings"]["prompt_n"], reply["timings"]["cache_n"]
 
         def act(slot, action, server=server, **body):
@@ -175,15 +176,31 @@ class Slots(FlagCase):
         self.assertEqual(act(0, "erase")["n_erased"], length + 7, "also where it was restored to")
         self.assertEqual(complete(1), (length, 0), "nothing of it is left")
         self.assertEqual(act(1, "erase")["n_erased"], length + 7)
+        self.assertEqual(complete(3), (length, 0))
+        self.assertEqual(act(3, "erase"), {"id_slot": 1, "n_erased": length + 7}, "as llama-server: 3 modulo 2")
         server.stop()
         after = self.server(*flags)
         self.assertEqual(act(0, "restore", server=after, filename="x.bin")["n_restored"], length + 7)
         self.assertEqual(complete(0, after)[0], 1, "all of it was computed again, but the last token")
         self.assert_refused(400, act, 0, "restore", after, filename="missing", contains="missing")
         self.assert_refused(400, act, 0, "save", after, filename="../x", contains="Invalid filename")
-        self.assert_refused(400, act, 2, "save", after, filename="x", contains="Invalid slot ID")
+        self.assert_refused(400, act, "x", "save", after, filename="x", contains="Invalid slot ID")
         other = self.server("--slot-save-path", saved, model_path=model("--seed", "2"))
         self.assert_refused(400, act, 0, "restore", other, filename="x.bin", contains="another model")
+
+    # A program that erases the slot which a reply names erases that conversation, and no other one.
+    def test_a_reply_names_the_slot_that_it_ran_in(self):
+        server = self.server("-np", 2, "--slot-save-path", fresh_directory())
+        prompts = {slot: words(60, slot) for slot in (1, 0)}
+        for slot, prompt in prompts.items():
+            body = {"prompt": prompt, "id_slot": slot, "n_predict": 4, "temperature": 0, "stream": True, "return_progress": True}
+            self.assertEqual({event["id_slot"] for _, event in server.stream("/completion", body)}, {slot})
+        named = server.post("/completion", {"prompt": prompts[1], "id_slot": 1, "n_predict": 4})["id_slot"]
+        server.post(f"/slots/{named}?action=erase", {})
+        cached = {slot: server.post("/completion", {"prompt": prompt, "n_predict": 1})["timings"]["cache_n"]
+                  for slot, prompt in prompts.items()}
+        self.assertEqual(cached[1], 0)
+        self.assertGreater(cached[0], 40)
 
     def test_a_path_that_is_not_there_is_an_error(self):
         run = run_program(*serve_command("--slot-save-path", "/nowhere/slots")[1:])

@@ -74,6 +74,9 @@ Json chosen_fields(const Json& reply, std::span<const std::string> names) {
   return chosen;
 }
 
+// As llama-server: -1 for a reply that has no slot yet.
+Json slot_json(std::optional<std::size_t> slot) { return slot ? Json(*slot) : Json(-1); }
+
 std::string_view stop_type(const GenerationResult& result) {
   if (result.finish == FinishReason::kLength) return "limit";
   return result.stop_string.empty() ? "eos" : "word";
@@ -94,14 +97,14 @@ NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, const Generat
       score_kind_(score_kind(request)),
       choices_(request.choices()) {}
 
-// Requests have no slot: "id_slot" is there because clients read it.
-Json NativeCompletionWriter::piece(std::size_t choice, std::string_view text, std::span<const TokenId> tokens) const {
+Json NativeCompletionWriter::piece(std::size_t choice, std::optional<std::size_t> slot, std::string_view text,
+                                   std::span<const TokenId> tokens) const {
   return {
       {"index", choice},
       {"content", text},
       {"tokens", tokens},
       {"stop", false},
-      {"id_slot", 0},
+      {"id_slot", slot_json(slot)},
       {"tokens_predicted", choices_.at(choice).predicted},
       {"tokens_evaluated", choices_.at(choice).prompt_tokens},
   };
@@ -113,7 +116,7 @@ std::string NativeCompletionWriter::first(const ReplyStart& start) {
 }
 
 std::string NativeCompletionWriter::progress(const PrefillProgress& progress) {
-  Json json = piece(progress.choice, "", {});
+  Json json = piece(progress.choice, progress.slot, "", {});
   json["prompt_progress"] = progress_json(progress);
   return sse(json);
 }
@@ -122,7 +125,7 @@ std::string NativeCompletionWriter::delta(const Delta& delta) {
   Progress& choice = choices_.at(delta.choice);
   choice.predicted += delta.tokens.size();
   choice.has_new_line |= delta.text.find('\n') != std::string_view::npos;
-  Json json = piece(delta.choice, delta.text, delta.tokens);
+  Json json = piece(delta.choice, delta.slot, delta.text, delta.tokens);
   if (delta.score != nullptr) json["completion_probabilities"] = scores_json({delta.score, 1}, score_kind_);
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
@@ -138,7 +141,7 @@ Json NativeCompletionWriter::last(std::string_view text, const GenerationResult&
       {"index", result.choice},
       {"content", text},
       {"tokens", result.tokens},
-      {"id_slot", 0},
+      {"id_slot", slot_json(result.slot)},
       {"stop", true},
       {"model", header_.model},
       {"tokens_predicted", predicted},

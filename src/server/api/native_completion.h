@@ -41,7 +41,8 @@ class NativeCompletionWriter final : public ReplyWriter {
     bool has_new_line = false;
   };
 
-  Json piece(std::size_t choice, std::string_view text, std::span<const TokenId> tokens) const;
+  Json piece(std::size_t choice, std::optional<std::size_t> slot, std::string_view text,
+             std::span<const TokenId> tokens) const;
   Json last(std::string_view text, const GenerationResult& result, bool with_scores) const;
 
   const ReplyHeader header_;

@@ -111,6 +111,17 @@ TEST(NativeCompletion, Stream) {
   EXPECT_TRUE(last.contains("generation_settings"));
 }
 
+TEST(NativeCompletion, TellsTheSlotInEachPart) {
+  NativeCompletionWriter writer(native_header(), {}, {"p"});
+  EXPECT_EQ(parsed_event(writer.progress({.total = 10, .slot = 3}))["id_slot"], 3);
+  EXPECT_EQ(parsed_event(writer.delta({.text = "a", .slot = 3}))["id_slot"], 3);
+  EXPECT_EQ(parsed_event(writer.delta({.text = "a"}))["id_slot"], -1) << "it has none yet";
+  GenerationResult result = three_tokens();
+  result.slot = 2;
+  EXPECT_EQ(parsed_event(writer.finish(result))["id_slot"], 2);
+  EXPECT_EQ(Json::parse(writer.whole(result))["id_slot"], 2);
+}
+
 TEST(NativeCompletion, ShowsBiasesAndWhatCannotCome) {
   GenerationRequest request;
   request.sampling.logit_bias = {{3, 1.5F}};

@@ -63,6 +63,7 @@ struct PrefillProgress {
   std::size_t processed = 0;  // done so far, including cached ones
   double time_ms = 0;
   std::size_t choice = 0;  // the first one of the prompt
+  std::optional<std::size_t> slot = {};
 };
 
 // A token as replies show it, and how likely the model found it.
@@ -95,6 +96,7 @@ struct Delta {
   const Timings* timings = nullptr;      // sent if the request asked for timings_per_token
   const TokenScore* score = nullptr;     // of the token that released this; sent if the request asked for scores
   std::size_t choice = 0;
+  std::optional<std::size_t> slot = {};
 };
 
 enum class FinishReason { kStop, kLength, kToolCalls };
@@ -136,6 +138,7 @@ struct GenerationResult {
   std::size_t reasoning_tokens = 0;  // among the generated tokens
   Timings timings = {};              // usage takes cached and completion tokens from these
   std::size_t choice = 0;
+  std::optional<std::size_t> slot = {};    // the place where the request runs; none: it has not begun to
   std::optional<Usage> usage_of_all = {};  // in the last one of a stream, and in the first one of a whole reply
 };
 

@@ -41,7 +41,8 @@ Result<SlotAction> parse_slot_action(std::string_view id, std::string_view actio
   SlotAction asked;
   TRY_ASSIGN(asked.kind, kind_of(action));
   const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), asked.slot);
-  if (error != std::errc() || end != id.data() + id.size() || asked.slot >= slots) return invalid("Invalid slot ID");
+  if (error != std::errc() || end != id.data() + id.size()) return invalid("Invalid slot ID");
+  asked.slot %= slots;
   const bool erases = asked.kind == SlotAction::Kind::kErase;
   if (body.empty() && erases) return asked;
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));

@@ -24,7 +24,8 @@ struct SlotAction {
 
 inline constexpr std::size_t kLongestFileName = 200;
 
-// `id` is the path's last part. All errors are kInvalid. Of kErase the body may be empty.
+// `id` is the path's last part; as in llama-server, and as the `id_slot` of requests, it counts modulo the number of
+// slots. All errors are kInvalid. Of kErase the body may be empty.
 Result<SlotAction> parse_slot_action(std::string_view id, std::string_view action, std::string body, std::size_t slots);
 
 // Files that are longer hold no conversation of any model.

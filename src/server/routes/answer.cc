@@ -105,7 +105,8 @@ void Answer::handle(Line& line, const PrefillEvent& event) {
                           .cached = event.stats.cached_tokens,
                           .processed = event.processed,
                           .time_ms = event.elapsed_ms,
-                          .choice = line.choice.index()}));
+                          .choice = line.choice.index(),
+                          .slot = line.choice.slot()}));
 }
 
 void Answer::handle(Line& line, const PromptScoresEvent& event) { line.choice.add(event, *service_.vocabulary); }
@@ -119,6 +120,7 @@ void Answer::handle(Line& line, const TokenEvent& event) {
 void Answer::send(const Line& line, api::Delta delta) {
   KVKEEP_ASSERT(line.opened, "a choice is opened before it goes on");
   delta.choice = line.choice.index();
+  delta.slot = line.choice.slot();
   write(reply_->delta(delta));
 }
 

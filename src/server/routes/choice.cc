@@ -59,6 +59,7 @@ Choice::Choice(std::size_t index, Delivery delivery, NextRequest next)
     : index_(index), delivery_(delivery), next_(std::move(next)) {}
 
 void Choice::note_prompt(const JobStats& stats) {
+  slot_ = stats.place;
   if (std::exchange(prompt_known_, true)) return;
   start_ = {.prompt_tokens = stats.prompt_tokens, .cached_tokens = stats.cached_tokens, .choice = index_};
 }
@@ -100,6 +101,7 @@ void Choice::append(const std::vector<ReplyDelta>& deltas) {
 api::GenerationResult Choice::take_result() {
   api::GenerationResult result;
   result.choice = index_;
+  result.slot = slot_;
   result.finish = finish_reason(*done_);
   result.stop_string = done_->stop_string;
   result.truncated = done_->stats.truncated;

@@ -43,6 +43,8 @@ class Choice {
   void end(DoneEvent done);
 
   std::size_t reasoning_tokens() const { return reasoning_tokens_; }
+  // Where its job runs, by the last event; a further reply to a prompt gets a place after its first token.
+  std::optional<std::size_t> slot() const { return slot_; }
   // Returns the reply; a whole one has its content once. Precondition: it has ended.
   api::GenerationResult take_result();
   // The client got the reply: remembers it for the next request. Precondition: it has ended.
@@ -59,6 +61,7 @@ class Choice {
   NextRequest next_;
   std::shared_ptr<const FoundBreak> found_break_;
   std::optional<DoneEvent> done_;
+  std::optional<std::size_t> slot_;
   bool prompt_known_ = false;
   api::ReplyStart start_;
   std::vector<api::ReplyPart> content_;

@@ -43,6 +43,18 @@ TEST_F(ChoiceTest, CollectsAWholeReply) {
   EXPECT_EQ(result.timings.predicted_n, 2U);
 }
 
+TEST_F(ChoiceTest, KnowsWhereItsJobRunsNow) {
+  Choice made = choice(Delivery::kWhole);
+  made.add(sampled_event(5, DeltaKind::kText, "a"), vocabulary_);
+  EXPECT_FALSE(made.slot());
+  TokenEvent placed = sampled_event(6, DeltaKind::kText, "b");
+  placed.stats.place = 2;
+  made.add(placed, vocabulary_);
+  EXPECT_EQ(made.slot(), 2U);
+  made.end({.finish = Finish::kStop, .stats = placed.stats});
+  EXPECT_EQ(made.take_result().slot, 2U);
+}
+
 TEST_F(ChoiceTest, KeepsNothingOfAStream) {
   Choice made = choice(Delivery::kStreamed);
   made.add(sampled_event(6, DeltaKind::kText, "a"), vocabulary_);

@@ -22,6 +22,7 @@ JobStats branch_stats(const JobStats& of_prompt) {
   stats.failed_reads = stats.refused_restores = stats.failed_calls = 0;
   stats.miss = MissReason::kWholePrompt;
   stats.preemptions = 0;
+  stats.place.reset();
   stats.waits = {};
   return stats;
 }

@@ -123,20 +123,21 @@ struct JobStats {
   std::size_t known_tokens = 0;      // tokens of the prompt that were computed once, though their state may be gone
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
-  bool truncated = false;              // tokens left the full context
-  std::uint32_t preemptions = 0;       // times that its prefill paused for a slice of another request
-  Waits waits = {};                    // from submit to its first token, and while it was set aside
-  double queue_ms = 0;                 // from submit to start, while other requests came first or held the cells
-  double search_ms = 0;                // of that, until the shared tier had answered
-  double load_ms = 0;                  // restoring rows, disk and shared tier included
-  double prompt_ms = 0;                // from start to the first sampled token
-  double predicted_ms = 0;             // from the first sampled token to the last
-  Moved read = {};                     // from disk, before it was restored
-  Moved shared_read = {};              // from the shared tier, before it was restored
-  Moved restored = {};                 // into the model's memory
-  std::uint32_t failed_reads = 0;      // of state from disk or the shared tier
-  std::uint32_t refused_restores = 0;  // state that the model's memory did not take
-  std::uint32_t failed_calls = 0;      // model calls that failed
+  std::optional<std::size_t> place = {};  // where it runs (places.h); none: it has not begun to run
+  bool truncated = false;                 // tokens left the full context
+  std::uint32_t preemptions = 0;          // times that its prefill paused for a slice of another request
+  Waits waits = {};                       // from submit to its first token, and while it was set aside
+  double queue_ms = 0;                    // from submit to start, while other requests came first or held the cells
+  double search_ms = 0;                   // of that, until the shared tier had answered
+  double load_ms = 0;                     // restoring rows, disk and shared tier included
+  double prompt_ms = 0;                   // from start to the first sampled token
+  double predicted_ms = 0;                // from the first sampled token to the last
+  Moved read = {};                        // from disk, before it was restored
+  Moved shared_read = {};                 // from the shared tier, before it was restored
+  Moved restored = {};                    // into the model's memory
+  std::uint32_t failed_reads = 0;         // of state from disk or the shared tier
+  std::uint32_t refused_restores = 0;     // state that the model's memory did not take
+  std::uint32_t failed_calls = 0;         // model calls that failed
   // So many are reused from the model's memory, none from other tiers yet.
   void count_memory(std::size_t tokens, CachePoint restored_point = CachePoint::kNone);
   std::size_t& tokens_in(policy::CacheTier tier);

@@ -23,13 +23,13 @@ std::size_t Places::show(std::span<const std::unique_ptr<Request>> admitted) {
   MutexLock lock(mutex_);
   for (Place& place : places_) place.running = false;
   for (const auto& request : admitted) {
-    if (!request->place) continue;
-    places_[*request->place].running = request->sink != nullptr;
-    places_[*request->place].phase = request->phase;
-    places_[*request->place].stats = request->stats;
+    if (!request->stats.place) continue;
+    places_[*request->stats.place].running = request->sink != nullptr;
+    places_[*request->stats.place].phase = request->phase;
+    places_[*request->stats.place].stats = request->stats;
   }
   for (const auto& request : admitted) {
-    if (!request->place && request->sink != nullptr) take(*request);
+    if (!request->stats.place && request->sink != nullptr) take(*request);
   }
   return static_cast<std::size_t>(std::ranges::count(places_, true, &Place::running));
 }
@@ -40,7 +40,7 @@ void Places::take(Request& request) {
     free = places_.begin() + static_cast<std::ptrdiff_t>(*wish % places_.size());
   }
   KVKEEP_ASSERT(free != places_.end(), "more requests than places");
-  request.place = static_cast<std::size_t>(free - places_.begin());
+  request.stats.place = static_cast<std::size_t>(free - places_.begin());
   *free = {.running = true,
            .task = ++tasks_,
            .phase = request.phase,
@@ -78,11 +78,11 @@ std::vector<EndedPlace> Places::ended() const {
 }
 
 void Places::leave(const Request& request, Conversation conversation) {
-  if (!request.place) return;
+  if (!request.stats.place) return;
   const auto left = std::make_shared<const Conversation>(std::move(conversation));
   MutexLock lock(mutex_);
   if (!request.job.ahead) {
-    places_[*request.place].conversation = left;
+    places_[*request.stats.place].conversation = left;
     return;
   }
   for (Place& place : places_) {

@@ -51,9 +51,9 @@ TEST(Places, ARequestTakesThePlaceThatItWishesForIfItIsFree) {
     admitted.back()->job.place = wish;
     (void)places.show(admitted);
   }
-  EXPECT_EQ(admitted[0]->place, 1U);
-  EXPECT_EQ(admitted[1]->place, 0U) << "the first free one";
-  EXPECT_EQ(admitted[2]->place, 2U) << "as llama-server: 5 modulo 3";
+  EXPECT_EQ(admitted[0]->stats.place, 1U);
+  EXPECT_EQ(admitted[1]->stats.place, 0U) << "the first free one";
+  EXPECT_EQ(admitted[2]->stats.place, 2U) << "as llama-server: 5 modulo 3";
 }
 
 TEST(Places, AConversationStaysUntilAnotherRequestComes) {
@@ -155,6 +155,59 @@ TEST(Places, RememberTheLastRequestsThatEnded) {
   ASSERT_EQ(ended.size(), kMostEnded);
   EXPECT_EQ(ended.front().stats.prompt_tokens, kMostEnded + 4);
   EXPECT_EQ(ended.back().ended_ns, 5);
+}
+
+// The place that each event of a reply tells; -1: none.
+class PlaceSink final : public JobSink {
+ public:
+  void on_prefill(const JobStats& stats, std::size_t, double) override { note(stats); }
+  bool on_token(TokenId, const JobStats& stats) override {
+    note(stats);
+    return true;
+  }
+  void on_done(Finish, const JobStats& stats, const std::optional<Error>&) override {
+    note(stats);
+    places_.set_value(told_);
+  }
+  bool gone() const override { return false; }
+  std::vector<int> told() { return places_.get_future().get(); }
+
+ private:
+  void note(const JobStats& stats) { told_.push_back(stats.place ? static_cast<int>(*stats.place) : -1); }
+
+  std::vector<int> told_;
+  std::promise<std::vector<int>> places_;
+};
+
+std::vector<std::vector<int>> places_told(World& world, std::size_t replies, std::size_t wish) {
+  Job job{.id = "test", .kind = "completion", .prompt = {1, 2, 3}, .sampling = World::greedy(), .max_tokens = 3};
+  job.place = wish;
+  std::vector<std::shared_ptr<PlaceSink>> sinks;
+  for (std::size_t i = 0; i < replies; ++i) sinks.push_back(std::make_shared<PlaceSink>());
+  EXPECT_TRUE(world.scheduler.submit({{std::move(job), {sinks.begin(), sinks.end()}}}).ok());
+  std::vector<std::vector<int>> told;
+  for (const auto& sink : sinks) told.push_back(sink->told());
+  return told;
+}
+
+TEST(Places, EachEventTellsWhereItsRequestRuns) {
+  World world({}, mebibytes(64), {.parallel = 2});
+  world.start();
+  for (const int wish : {1, 0, 3}) {
+    const std::vector<int> told = places_told(world, 1, static_cast<std::size_t>(wish)).front();
+    EXPECT_EQ(told, std::vector<int>(told.size(), wish % 2)) << wish;
+    EXPECT_GE(told.size(), 5U) << "from the beginning of its prefill to its end";
+  }
+}
+
+TEST(Places, AReplyThatFindsNoPlaceHasOneLater) {
+  World world({}, mebibytes(64), {.parallel = 2});
+  world.start();
+  const auto told = places_told(world, 3, 1);
+  EXPECT_EQ(told[0], std::vector<int>(told[0].size(), 1));
+  EXPECT_EQ(told[1], std::vector<int>(told[1].size(), 0)) << "it goes on from the first one's prompt at once";
+  EXPECT_EQ(told[2].front(), -1);
+  EXPECT_GE(told[2].back(), 0);
 }
 
 }  // namespace

@@ -47,8 +47,7 @@ struct Request {
   Phase phase = Phase::kWaiting;
   EffectiveTokens effective;
   std::unique_ptr<engine::Sampler> sampler;
-  std::optional<std::size_t> place = {};  // where monitors see it (places.h); none: it was not shown yet
-  std::optional<SeqId> seq;               // none while kLoading if its cells were given back: it starts again
+  std::optional<SeqId> seq;  // none while kLoading if its cells were given back: it starts again
   Restore restore;
   policy::KnownPath known;               // of its prompt, by the last lookup
   std::optional<Difference> difference;  // where it leaves the nearest known prompt, by the first lookup

@@ -311,12 +311,12 @@ void Scheduler::begin_prefill(Request& request) {
 
 void Scheduler::report_start(Request& request) {
   request.reported = request.start_counted = true;
-  JobStats& stats = request.stats;
   note_reused(request, sequences_[*request.seq].end(), lookup_, *breaks_);
-  inbox_.count([&](SchedulerStats& counted) { counted.note_start(stats, request.job.ahead); });
-  log_start(request.job, stats);
+  places_->show(active_);
+  inbox_.count([&](SchedulerStats& stats) { stats.note_start(request.stats, request.job.ahead); });
+  log_start(request.job, request.stats);
   if (request.found_break != nullptr) request.sink->on_break(request.found_break);
-  if (!request.is_late) request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
+  if (!request.is_late) request.sink->on_prefill(request.stats, request.told_tokens, ms_since(request.started_ns));
 }
 
 // ---- running ----
@@ -400,7 +400,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms, s
   sampled(request, token);
 }
 
-// Further replies to the prompt run at once, as many as there is room for; the others are the next to start.
+// Further replies to the prompt run at once, as many as there is room for; the others start there next.
 void Scheduler::place_branches(Request& request, std::span<const TokenId> first_tokens) {
   bool waits = false;
   for (std::unique_ptr<Request>& branch : std::exchange(request.branches, {})) {
@@ -408,9 +408,9 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
     placed.number = request.number;
     if (active_.size() < options_.parallel && fork_branch(placed, *request.seq, sequences_)) {
       active_.push_back(std::move(branch));
+      places_->show(active_);
     } else {
-      if (!std::exchange(waits, true))
-        sequences_.capture_point(*request.seq, policy::CutReason::kTurn);  // they start there
+      if (!std::exchange(waits, true)) sequences_.capture_point(*request.seq, policy::CutReason::kTurn);
       note_late(placed, request.first_token_ns);
       waiting_->add_branch(std::move(branch));
     }
