@@ -48,8 +48,9 @@ class RunningCounts {
 
 // ---- starts ----
 
-// Of two requests in the queue the one with the lower rank goes first.
-using QueueRank = std::tuple<std::size_t, std::uint64_t, bool, int, std::size_t, bool, int, std::uint64_t>;
+// Of two requests in the queue the one with the lower rank goes first, unless an overtaken one goes in its place.
+using QueueRank =
+    std::tuple<std::size_t, std::uint64_t, std::int64_t, int, std::size_t, bool, int, std::int64_t, std::uint64_t>;
 
 class QueueRanks {
  public:
@@ -60,13 +61,15 @@ class QueueRanks {
 
   QueueRank of(const QueuedRequest& request) const {
     const std::size_t of_key = of_key_.of(request.key);
-    const std::uint64_t key_started = request.key_started;
-    if (request.overtaken >= kMostOvertaken) return {of_key, key_started, false, 0, 0, false, 0, request.number};
+    const auto longest_first = -static_cast<std::int64_t>(request.passed);
+    if (request.passed >= kMostOvertaken) {
+      return {of_key, request.key_started, longest_first, request.priority, 0, false, 0, 0, request.number};
+    }
     const bool has_session = request.session != kNoSession;
     const std::size_t of_session = has_session ? of_session_.of(request.session) : 0;
     const bool again = has_session && request.session == served_last_;
     const auto work = static_cast<int>(std::bit_width(request.work));
-    return {of_key, key_started, true, request.priority, of_session, again, work, request.number};
+    return {of_key, request.key_started, 0, request.priority, of_session, again, work, longest_first, request.number};
   }
 
  private:
@@ -74,6 +77,16 @@ class QueueRanks {
   const RunningCounts of_key_;
   const RunningCounts of_session_;
 };
+
+// Returns the first request of the session that later ones of it overtook too often; else the one that is given.
+std::size_t overtaken_before(const ScheduleView& view, std::size_t chosen) {
+  const QueuedRequest& request = view.queued[chosen];
+  for (std::size_t at = 0; at < view.queued.size(); ++at) {
+    const QueuedRequest& other = view.queued[at];
+    if (!other.awaits && other.overtaken >= kMostOvertaken && are_of_one_session(other, request)) return at;
+  }
+  return chosen;
+}
 
 // Where there is a place for each, the first that came starts first: who prefills first is decided later.
 std::optional<std::size_t> first_of_queue(const ScheduleView& view) {
@@ -90,7 +103,7 @@ std::optional<std::size_t> first_of_queue(const ScheduleView& view) {
     first = at;
     first_rank = rank;
   }
-  return first;
+  return first ? std::optional(overtaken_before(view, *first)) : std::nullopt;
 }
 
 // ---- slices ----
@@ -140,6 +153,11 @@ bool before_in_prefill(const ScheduleView& view, const ScheduledRequest& a, cons
 }
 
 }  // namespace
+
+bool are_of_one_session(const QueuedRequest& a, const QueuedRequest& b) {
+  if (a.key != b.key || a.session != b.session) return false;
+  return a.session != kNoSession || a.number == b.number;
+}
 
 std::optional<NextStart> next_start(const ScheduleView& view) {
   for (std::size_t i = 0; i < view.admitted.size(); ++i) {

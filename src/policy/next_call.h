@@ -7,10 +7,12 @@
 // The order (docs/scheduling.md):
 // - Requests that gave their cells back start first, in order of admission. One that must wait for room lets younger
 //   ones start next to those that run, but kMostOvertaken at most. Then the queue: the key with fewest requests that
-//   run, and of several the one whose last start lies longest ago. Of its requests the lowest priority, then the
-//   session with fewest, then one that was not served last, then the least work, within a factor of two, then the first
-//   that came. A request that kMostOvertaken later ones of its key overtook goes before all of its key that came after
-//   it, whatever their priority.
+//   run, and of several the one whose last start lies longest ago. Of its sessions one that kMostOvertaken starts of
+//   others passed, the one that waits longest; else the lowest priority, then the session with fewest requests that
+//   run, then one that was not served last, then the least work, within a factor of two, then the one that waits
+//   longest. So each of n sessions gets one start in kMostOvertaken + n at least, however many requests the others
+//   have. Of the session's requests likewise: the lowest priority, the least work, the first that came; but one that
+//   kMostOvertaken later ones of the session overtook goes first, whatever their priority.
 // - A request that awaits a prefix, which another one is prefilling, does not start, and holds nobody up.
 // - All that decode do so in one call, as many as fit into a batch, in order of admission.
 // - Then one that prefills gets one slice: of those of the lowest priority the one with the least to prefill, where a
@@ -69,10 +71,14 @@ struct QueuedRequest {
   std::uint64_t session = kNoSession;
   int priority = 0;               // as above
   std::size_t work = 0;           // tokens to prefill, as far as known
-  std::uint32_t overtaken = 0;    // by so many of its key that came later
+  std::uint32_t overtaken = 0;    // by so many of its session that came later
+  std::uint32_t passed = 0;       // by so many starts of its key's other sessions, since its own one's last, or it came
   std::uint64_t key_started = 0;  // the number of the start that was its key's last; 0: none yet
   bool awaits = false;            // as above
 };
+
+// Each request without a session is a session of its own.
+bool are_of_one_session(const QueuedRequest& a, const QueuedRequest& b);
 
 struct IdleSequence {
   SeqId seq;

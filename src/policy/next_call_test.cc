@@ -12,63 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "policy/next_call_fixture.h"
+
 namespace kvkeep::policy {
 namespace {
-
-using Phase = ScheduledRequest::Phase;
-
-constexpr std::size_t kTokens = 20;
-
-ScheduledRequest waiting() { return {.phase = Phase::kWaiting, .tokens = kTokens}; }
-ScheduledRequest must_wait() { return {.phase = Phase::kWaiting, .must_wait = true, .tokens = kTokens}; }
-ScheduledRequest overtaken() {
-  return {.phase = Phase::kWaiting, .must_wait = true, .overtaken = kMostOvertaken, .tokens = kTokens};
-}
-ScheduledRequest refused() { return {.phase = Phase::kWaiting, .ended = true, .tokens = kTokens}; }
-ScheduledRequest loading(std::size_t held) { return {.phase = Phase::kLoading, .tokens = kTokens, .held = held}; }
-ScheduledRequest prefilling(std::size_t held) { return {.phase = Phase::kPrefill, .tokens = kTokens, .held = held}; }
-ScheduledRequest cut_at(std::size_t held, std::uint32_t cut) {
-  ScheduledRequest request = prefilling(held);
-  request.next_cut = Position{cut};
-  return request;
-}
-ScheduledRequest decoding() { return {.phase = Phase::kDecode, .tokens = kTokens + 1, .held = kTokens}; }
-ScheduledRequest awaiting() { return {.phase = Phase::kWaiting, .awaits = true, .tokens = kTokens}; }
-ScheduledRequest of_session(ScheduledRequest request, std::uint64_t session) {
-  request.session = session;
-  return request;
-}
-ScheduledRequest of_key(ScheduledRequest request, std::uint64_t key) {
-  request.key = key;
-  return request;
-}
-ScheduledRequest passed(ScheduledRequest request, std::uint32_t slices) {
-  request.passed = slices;
-  return request;
-}
-ScheduledRequest urgent(ScheduledRequest request) {
-  request.priority = -1;
-  return request;
-}
-// The work of each, in order of arrival.
-std::vector<QueuedRequest> queue_of(const std::vector<std::size_t>& work) {
-  std::vector<QueuedRequest> queue;
-  for (const std::size_t tokens : work) queue.push_back({.number = queue.size() + 1, .work = tokens});
-  return queue;
-}
-ScheduledRequest answered() { return {.phase = Phase::kDecode, .ended = true, .tokens = kTokens + 1}; }
-
-std::string text(const std::optional<NextStart>& start) {
-  if (!start) return "none";
-  return (start->from_queue ? "queue " : "") + std::to_string(start->at);
-}
-std::string text(const std::optional<NextSlice>& slice) {
-  return slice ? std::to_string(slice->tokens) + " of " + std::to_string(slice->at) : "none";
-}
-std::string text(const std::optional<NextGiver>& giver) {
-  if (!giver) return "none";
-  return giver->idle ? "idle " + std::to_string(giver->idle->value()) : std::to_string(giver->at);
-}
 
 // ---- tables ----
 
@@ -101,70 +48,6 @@ TEST(NextStart, GoesByAdmissionThenByArrivalWherePlacesSuffice) {
     const ScheduleView view{.admitted = each.admitted, .queued = queue, .idle = {}, .most_admitted = 3, .limits = {}};
     EXPECT_EQ(text(next_start(view)), each.starts) << each.name;
   }
-}
-
-// Returns what leaves the queue for a single place next.
-std::string leaves(const std::vector<QueuedRequest>& queue, std::vector<ScheduledRequest> admitted = {},
-                   std::uint64_t served_last = kNoSession) {
-  const std::size_t most = admitted.size() + 1;
-  return text(next_start({.admitted = std::move(admitted),
-                          .queued = queue,
-                          .idle = {},
-                          .most_admitted = most,
-                          .served_last = served_last,
-                          .limits = {}}));
-}
-
-TEST(NextStart, GoesByWorkWherePlacesAreScarce) {
-  EXPECT_EQ(leaves(queue_of({9'000, 100, 500})), "queue 1");
-  EXPECT_EQ(leaves(queue_of({9'000, 8'500})), "queue 0") << "about the same";
-  auto queue = queue_of({9'000, 100, 500});
-  queue[1].awaits = true;
-  EXPECT_EQ(leaves(queue), "queue 2");
-  queue[0].overtaken = kMostOvertaken;
-  EXPECT_EQ(leaves(queue), "queue 0");
-  queue[2].overtaken = kMostOvertaken + 1;
-  EXPECT_EQ(leaves(queue), "queue 0") << "the first of those that are due";
-}
-
-// A key with many requests, each of a session of its own, takes no more places than a key with one.
-TEST(NextStart, SharesPlacesBetweenKeys) {
-  auto queue = queue_of({100, 100, 9'000});
-  queue[0].key = queue[1].key = 7;
-  queue[2].key = 8;
-  EXPECT_EQ(leaves(queue), "queue 0");
-  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 2");
-  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7), of_key(decoding(), 8)}), "queue 0");
-  queue[1].priority = -1;
-  queue[0].overtaken = kMostOvertaken;
-  EXPECT_EQ(leaves(queue, {of_key(decoding(), 7)}), "queue 2") << "a priority holds among requests of its key";
-  EXPECT_EQ(leaves(queue), "queue 0");
-  queue[0].key_started = queue[1].key_started = 5;
-  queue[2].key_started = 4;
-  EXPECT_EQ(leaves(queue), "queue 2") << "its key waited longer for a start";
-}
-
-TEST(NextStart, ServesSessionsInTurn) {
-  auto queue = queue_of({100, 100, 9'000});
-  queue[0].session = queue[1].session = 7;
-  queue[2].session = 8;
-  EXPECT_EQ(leaves(queue), "queue 0");
-  EXPECT_EQ(leaves(queue, {}, 7), "queue 2") << "not the same twice in a row";
-  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7)}), "queue 2") << "the other one has a place";
-  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7), of_session(decoding(), 8)}), "queue 0");
-  for (QueuedRequest& request : queue) request.session = kNoSession;
-  EXPECT_EQ(leaves(queue, {decoding()}), "queue 0") << "requests without a session are nobody's";
-}
-
-TEST(NextStart, ServesTheLowestPriorityFirstUntilOthersWereOvertakenTooOften) {
-  auto queue = queue_of({100, 9'000, 50});
-  queue[1].priority = -2;
-  queue[2].priority = 3;
-  EXPECT_EQ(leaves(queue), "queue 1");
-  queue[1].session = 7;
-  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7)}, 7), "queue 1") << "whatever its session runs";
-  queue[0].overtaken = kMostOvertaken;
-  EXPECT_EQ(leaves(queue), "queue 0");
 }
 
 TEST(NextDecode, TakesAllThatFitIntoABatch) {
@@ -297,20 +180,33 @@ struct ScheduleTwin {
     };
     keep_least([&](const QueuedRequest& request) { return running_of_key(request.key); });
     keep_least([](const QueuedRequest& request) { return request.key_started; });
-    for (const std::size_t at : ready) {
-      if (view.queued[at].overtaken >= kMostOvertaken) return NextStart{.from_queue = true, .at = at};
-    }
+    const auto waits_long = [](const QueuedRequest& request) { return 1'000U - request.passed; };
+    const bool any_waits_too_long =
+        std::ranges::any_of(ready, [&](std::size_t at) { return view.queued[at].passed >= kMostOvertaken; });
+    if (any_waits_too_long) keep_least(waits_long);
     keep_least([](const QueuedRequest& request) { return static_cast<std::size_t>(request.priority + 10); });
-    keep_least([&](const QueuedRequest& request) { return others_of(request.session); });
-    keep_least([&](const QueuedRequest& request) {
-      return request.session == view.served_last && request.session != kNoSession ? 1U : 0U;
-    });
-    keep_least([](const QueuedRequest& request) {
-      std::size_t bits = 0;
-      for (std::size_t left = request.work; left > 0; left /= 2) ++bits;
-      return bits;
-    });
-    return NextStart{.from_queue = true, .at = ready.front()};
+    if (!any_waits_too_long) {
+      keep_least([&](const QueuedRequest& request) { return others_of(request.session); });
+      keep_least([&](const QueuedRequest& request) {
+        return request.session == view.served_last && request.session != kNoSession ? 1U : 0U;
+      });
+      keep_least([](const QueuedRequest& request) {
+        std::size_t bits = 0;
+        for (std::size_t left = request.work; left > 0; left /= 2) ++bits;
+        return bits;
+      });
+      keep_least(waits_long);
+    }
+    return NextStart{.from_queue = true, .at = first_overtaken(ready.front())};
+  }
+  std::size_t first_overtaken(std::size_t chosen) const {
+    const QueuedRequest& request = view.queued[chosen];
+    for (std::size_t at = 0; at < view.queued.size(); ++at) {
+      const QueuedRequest& other = view.queued[at];
+      const bool same = other.key == request.key && other.session == request.session && request.session != kNoSession;
+      if (same && !other.awaits && other.overtaken >= kMostOvertaken) return at;
+    }
+    return chosen;
   }
   std::size_t others_of(std::uint64_t session) const {
     std::size_t count = 0;
@@ -408,15 +304,20 @@ void for_each_view(const std::function<void(const ScheduleView&)>& see) {
   queues.push_back(queues[3]);
   for (const std::size_t i : {0U, 1U, 3U}) queues[4][i].session = 7;
   queues.push_back(queues[4]);
-  queues[5][2].overtaken = kMostOvertaken;
+  queues[5][3].overtaken = kMostOvertaken;
   queues.push_back(queues[3]);
   queues[6][1].priority = 2;
   queues[6][2].priority = -3;
   queues.push_back(queues[3]);
   for (const std::size_t i : {0U, 1U, 3U}) queues[7][i].key = 9;
   queues.push_back(queues[7]);
-  queues[8][0].overtaken = kMostOvertaken;
+  queues[8][0].passed = kMostOvertaken;
   for (const std::size_t i : {0U, 1U, 3U}) queues[8][i].key_started = 2;
+  queues.push_back(queues[5]);
+  queues[9][0].passed = kMostOvertaken;
+  queues[9][2].passed = kMostOvertaken + 1;
+  queues.push_back(queues[4]);
+  queues[10][1].passed = 1;
   const CallLimits limits{
       .batch_tokens = 16, .shared_slice_tokens = 8, .own_slice_tokens = 12, .ahead_slice_tokens = 4, .tile_tokens = 3};
   ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = 3, .limits = limits};
@@ -501,31 +402,6 @@ TEST(NextSlice, EachRequestGetsOneInABoundedNumber) {
         view.admitted.erase(view.admitted.begin() + static_cast<std::ptrdiff_t>(slice.at));
     }
     EXPECT_GE(giants_share * (kMostPassed + places - 1), kSlices - kMostPassed - places) << places;
-  }
-}
-
-// For one place, while shorter requests come all the time.
-TEST(NextStart, EachRequestIsOvertakenABoundedNumberOfTimes) {
-  std::mt19937 random(6);
-  std::vector<QueuedRequest> queue;
-  std::uint64_t arrived = 0;
-  std::uint64_t served_last = kNoSession;
-  for (int i = 0; i < 3'000; ++i) {
-    while (queue.size() < 12) {
-      queue.push_back({.number = ++arrived,
-                       .session = random() % 3,
-                       .priority = static_cast<int>(random() % 3),
-                       .work = std::size_t{1} << (random() % 12)});
-    }
-    const NextStart start = *next_start(
-        {.admitted = {}, .queued = queue, .idle = {}, .most_admitted = 1, .served_last = served_last, .limits = {}});
-    const QueuedRequest started = queue[start.at];
-    served_last = started.session;
-    queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(start.at));
-    for (QueuedRequest& left : queue) {
-      left.overtaken += left.number < started.number ? 1 : 0;
-      ASSERT_LE(left.overtaken, kMostOvertaken) << left.number;
-    }
   }
 }
 

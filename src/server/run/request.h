@@ -73,7 +73,7 @@ struct Request {
   std::shared_ptr<Search> search = {};      // of the shared tier; null: none is under way
   std::optional<AwaitedPrefix> awaits = {};
   std::uint32_t awaited = 0;            // so often
-  std::uint32_t passed = 0;             // see policy::ScheduledRequest
+  std::uint32_t passed = 0;             // in the queue as policy::QueuedRequest, then as policy::ScheduledRequest
   std::uint32_t overtaken = 0;          // see policy::QueuedRequest
   Position captured_to = {};            // its last slice that was captured ended there
   std::size_t told_tokens = 0;          // tokens of the prompt that the last on_prefill reported

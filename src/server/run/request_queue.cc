@@ -14,6 +14,7 @@ policy::QueuedRequest facts_of(const Request& request, std::size_t work, std::ui
           .priority = request.job.priority,
           .work = work,
           .overtaken = request.overtaken,
+          .passed = request.passed,
           .key_started = key_started,
           .awaits = request.awaits.has_value() || request.search != nullptr};
 }
@@ -67,6 +68,7 @@ std::unique_ptr<Request> RequestQueue::take(std::size_t at) {
   const auto place = static_cast<std::ptrdiff_t>(at);
   std::unique_ptr<Request> taken = std::move(requests_[at]);
   taken->overtaken = facts_[at].overtaken;
+  taken->passed = facts_[at].passed;
   branches_ -= taken->branches.size();
   checked_to_ -= at < checked_to_ ? 1 : 0;
   requests_.erase(requests_.begin() + place);
@@ -77,10 +79,15 @@ std::unique_ptr<Request> RequestQueue::take(std::size_t at) {
 void RequestQueue::note_started(const Request& request) {
   served_last_ = request.job.session;
   key_started_[request.job.key] = ++started_;
+  const policy::QueuedRequest started = facts_of(request, 0, started_);
   for (policy::QueuedRequest& other : facts_) {
-    if (other.key != request.job.key) continue;
+    if (other.key != started.key) continue;
     other.key_started = started_;
-    other.overtaken += other.number < request.number && !other.awaits ? 1 : 0;
+    const bool one_session = policy::are_of_one_session(other, started);
+    if (one_session) other.passed = 0;
+    if (other.awaits) continue;
+    other.passed += one_session ? 0 : 1;
+    other.overtaken += one_session && other.number < started.number ? 1 : 0;
   }
 }
 

@@ -43,11 +43,12 @@ class RequestQueue {
 
   // A request that just came.
   void add(std::unique_ptr<Request> request);
-  // Further replies to a prompt whose prefill ended: they go before all that came after that prompt.
+  // Further replies to a prompt whose prefill ended: they go before all of their session that came after that prompt.
   void add_branch(std::unique_ptr<Request> branch);
   // The request at `at` leaves for a place: note_started() or put_back() follows.
   std::unique_ptr<Request> take(std::size_t at);
-  // The request that was taken has its place. It overtook those of its key that came before it and await no prefix.
+  // The request that was taken has its place. Of those that await no prefix, it overtook those of its session that came
+  // before it, and passed those of its key's other sessions.
   void note_started(const Request& request);
   // The request that was taken turned out to await a prefix, so it needs no place until then, and overtook nobody.
   void put_back(std::unique_ptr<Request> request);

@@ -51,6 +51,12 @@ std::vector<std::uint64_t> check_some(RequestQueue& queue, const std::vector<std
   return checked;
 }
 
+std::vector<std::uint32_t> passed_in(const RequestQueue& queue) {
+  std::vector<std::uint32_t> counts;
+  for (const auto& facts : queue.facts()) counts.push_back(facts.passed);
+  return counts;
+}
+
 void expect_facts_agree(const RequestQueue& queue) {
   ASSERT_EQ(queue.facts().size(), queue.size());
   EXPECT_TRUE(std::ranges::is_sorted(queue.facts(), {}, &policy::QueuedRequest::number));
@@ -107,13 +113,73 @@ TEST(RequestQueue, NoneIsCheckedLaterBecauseOthersLeaveOrCome) {
   EXPECT_EQ(check_some(queue).front(), next);
 }
 
+TEST(RequestQueue, ASessionOvertakesItsOwnAndPassesOthersOfItsKey) {
+  RequestQueue queue;
+  queue.add(waiting_request({.id = "a", .session = 1}));
+  queue.add(waiting_request({.id = "b", .session = 2}));
+  queue.add(waiting_request({.id = "c", .session = 2}));
+  queue.add(waiting_request({.id = "d", .session = 1, .key = 5}));
+  queue.note_started(*queue.take(2));
+  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{0, 1, 0}));
+  EXPECT_EQ(passed_in(queue), (std::vector<std::uint32_t>{1, 0, 0}));
+  queue.note_started(*queue.take(1));
+  EXPECT_EQ(passed_in(queue), (std::vector<std::uint32_t>{2, 0}));
+  queue.add(waiting_request({.id = "e", .session = 1}));
+  EXPECT_EQ(passed_in(queue), (std::vector<std::uint32_t>{2, 0, 0}));
+  auto taken = queue.take(0);
+  taken->awaits = AwaitedPrefix{.number = 9, .until = Position{4}};
+  queue.put_back(std::move(taken));
+  EXPECT_EQ(passed_in(queue), (std::vector<std::uint32_t>{2, 0, 0})) << "it keeps what it waited for";
+  queue.note_started(*queue.take(2));
+  EXPECT_EQ(passed_in(queue), (std::vector<std::uint32_t>{0, 0})) << "its session was served";
+}
+
+// Of a thousand requests each is overtaken and passed often, if others of its session differ in what they need.
+TEST(RequestQueue, ASessionWithManyRequestsLeavesHalfToAnother) {
+  std::mt19937 random(7);
+  for (const std::size_t places : {1U, 4U}) {
+    for (const std::size_t many : {20U, 300U, 1'000U}) {
+      RequestQueue queue;
+      std::vector<std::uint64_t> running;  // sessions
+      std::map<std::uint64_t, std::size_t> starts;
+      const auto keep_open = [&](std::uint64_t session, std::size_t count) {
+        auto open = static_cast<std::size_t>(std::ranges::count(running, session) +
+                                             std::ranges::count(queue.facts(), session, &policy::QueuedRequest::session));
+        for (; open < count; ++open) {
+          queue.add(waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = session}));
+        }
+      };
+      for (int start = 0; start < 400; ++start) {
+        if (running.size() == places) running.erase(running.begin() + static_cast<std::ptrdiff_t>(random() % places));
+        keep_open(1, many);
+        keep_open(2, 4);
+        policy::ScheduleView view{.admitted = {},
+                                  .queued = queue.facts(),
+                                  .idle = {},
+                                  .most_admitted = places,
+                                  .served_last = queue.served_last(),
+                                  .limits = {}};
+        for (const std::uint64_t session : running) {
+          view.admitted.push_back({.phase = policy::ScheduledRequest::Phase::kDecode, .session = session});
+        }
+        const auto taken = queue.take(policy::next_start(view)->at);
+        queue.note_started(*taken);
+        running.push_back(taken->job.session);
+        ++starts[taken->job.session];
+      }
+      EXPECT_NEAR(static_cast<double>(starts[2]), 200, 10) << many << " next to 4, places: " << places;
+    }
+  }
+}
+
 TEST(RequestQueue, AKeyOvertakesOnlyItsOwn) {
   RequestQueue queue;
   queue.add(waiting_request({.id = "a", .key = 1}));
   queue.add(waiting_request({.id = "b", .key = 2}));
   queue.add(waiting_request({.id = "c", .key = 2}));
   queue.note_started(*queue.take(2));
-  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(overtaken_in(queue), (std::vector<std::uint32_t>{0, 0}));
+  EXPECT_EQ(passed_in(queue), (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(queue.facts()[0].key_started, 0U);
   EXPECT_EQ(queue.facts()[1].key_started, 1U);
   queue.add(waiting_request({.id = "d", .key = 2}));
@@ -196,7 +262,7 @@ TEST(RequestQueue, OneThatStartsOvertakesThoseThatCameBefore) {
 
 TEST(RequestQueue, OneThatAwaitsAPrefixOvertakesNobodyAndIsNotOvertaken) {
   RequestQueue queue;
-  for (const char* id : {"a", "b", "c"}) queue.add(waiting_request({.id = id}));
+  for (const char* id : {"a", "b", "c"}) queue.add(waiting_request({.id = id, .session = 7}));
   auto taken = queue.take(1);
   taken->awaits = AwaitedPrefix{.number = 9, .until = Position{4}};
   queue.put_back(std::move(taken));
@@ -234,7 +300,8 @@ TEST(RequestQueue, EndedRequestsLeaveWithTheirFacts) {
   EXPECT_TRUE(queue.facts().empty());
 }
 
-// Each request is overtaken a bounded number of times, whatever comes, awaits, is released and leaves.
+// Each request is overtaken, and each session passed, a bounded number of times, whatever comes, awaits, is released
+// and leaves.
 TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
   std::mt19937 random(41);
   RequestQueue queue;
@@ -243,7 +310,7 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
     if (queue.size() < 12) {
       const int priority = static_cast<int>(random() % 3);
       queue.add(
-          waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = random() % 3, .priority = priority}));
+          waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = 1 + random() % 3, .priority = priority}));
     }
     if (random() % 5 == 0) (void)queue.release([&](const AwaitedPrefix&) { return random() % 2 == 0; }, step);
     if (random() % 9 == 0) (void)check_some(queue, {queue.all()[random() % queue.size()]->number});
@@ -265,6 +332,7 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
     }
     expect_facts_agree(queue);
     for (const std::uint32_t count : overtaken_in(queue)) most_overtaken = std::max(most_overtaken, count);
+    for (const std::uint32_t count : passed_in(queue)) ASSERT_LT(count, policy::kMostOvertaken + 6);
   }
   EXPECT_EQ(most_overtaken, policy::kMostOvertaken) << "no more, and some were overtaken so often";
 }
