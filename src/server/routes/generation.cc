@@ -177,7 +177,7 @@ class Starter {
     job.longest_ms = request_.longest_total_ms;
     job.key = key_of(service_, generation_.http);
     job.client = client_of(generation_.http, tenant_);
-    job.session = session_of(generation_.http, request_, tenant_);
+    job.session = session_of(service_, generation_.http, request_, tenant_);
     job.priority = request_.priority;
     job.markers = markers_of(job.prompt, service_.turn_openings);
     // The body, which a trace may show, goes with the first prompt.

@@ -81,12 +81,23 @@ std::string_view session_name(const HttpRequest& http, const api::GenerationRequ
 
 }  // namespace
 
-std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& request, const Tenant& tenant) {
+std::uint64_t sender_of(const Service& service, const HttpRequest& http) {
+  ByteHasher hasher;
+  hasher.append_field(service.has_keys ? key_of(http) : std::string_view(http.remote_address));
+  return std::hash<std::string>()(hasher.finish<Hash256<struct SenderTag>>().hex());
+}
+
+std::uint64_t session_of(const Service& service, const HttpRequest& http, const api::GenerationRequest& request,
+                         const Tenant& tenant) {
   const std::string_view name = session_name(http, request);
-  if (name.empty()) return 0;
   ByteHasher hasher;
   hasher.append_field(name);
-  hasher.append_field(tenant.hex());
+  if (name.empty()) {
+    hasher.append_field(sender_of(service, http));
+    hasher.append_field(agent_of(http));
+  } else {
+    hasher.append_field(tenant.hex());
+  }
   const std::uint64_t session = std::hash<std::string>()(hasher.finish<Hash256<struct SessionTag>>().hex());
   return session == 0 ? 1 : session;
 }

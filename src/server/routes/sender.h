@@ -31,8 +31,14 @@ std::uint64_t key_of(const Service& service, const HttpRequest& http);
 
 // The conversation, agent or user that asks, by what the client says: the session of its headers (that of the parent if
 // a sub-agent asks), else `prompt_cache_key`, else `user` or Anthropic's `metadata.user_id`. Equal names of two tenants
-// are two sessions. Returns 0 if the client says nothing. The numbers are only compared.
-std::uint64_t session_of(const HttpRequest& http, const api::GenerationRequest& request, const Tenant& tenant);
+// are two sessions. If the client says nothing, its program at its sender is the session, whatever the tenant: else a
+// program that names no session would have as many turns as requests. The numbers are only compared.
+std::uint64_t session_of(const Service& service, const HttpRequest& http, const api::GenerationRequest& request,
+                         const Tenant& tenant);
+
+// The API key that the request came with, or, if the server has no keys, its address: the client cannot choose it. Only
+// compared.
+std::uint64_t sender_of(const Service& service, const HttpRequest& http);
 
 // Whose text a prompt is, for explanations: the API key's, or, if the server has no keys, the address's; within the
 // tenant. Only compared.

@@ -76,11 +76,10 @@ std::uint64_t session_of_hint(const SessionHint& hint, const Tenant& tenant = kN
   api::GenerationRequest request;
   request.prompt_cache_key = hint.key;
   request.user = hint.user;
-  return session_of(http, request, tenant);
+  return session_of({}, http, request, tenant);
 }
 
 TEST(SessionOf, IsTheFirstThatTheClientNames) {
-  EXPECT_EQ(session_of_hint({}), 0U);
   const std::uint64_t main = session_of_hint({.key = "a"});
   EXPECT_NE(main, 0U);
   const std::vector<SessionHint> same = {
@@ -97,6 +96,40 @@ TEST(SessionOf, TenantsWithTheSameNameAreTwoSessions) {
   Tenant other = kNoTenant;
   other.bytes[0] ^= 1;
   EXPECT_NE(session_of_hint({.key = "a"}), session_of_hint({.key = "a"}, other));
+}
+
+TEST(SessionOf, IsTheProgramAtItsAddressOrKeyIfTheClientNamesNone) {
+  Service service;
+  const auto session = [&](const std::string& address, const std::string& agent, const std::string& key = "",
+                           const char* salt = "") {
+    HttpRequest http = with_key(key);
+    http.remote_address = address;
+    http.headers.emplace_back("User-Agent", agent);
+    return session_of(service, http, {}, tenant_of(service, http, salt));
+  };
+  const std::uint64_t first = session("10.0.0.1", "qwen-code/1.0");
+  EXPECT_NE(first, 0U);
+  EXPECT_EQ(session("10.0.0.1", "qwen-code/1.1"), first);
+  EXPECT_EQ(session("10.0.0.1", "qwen-code/1.0", "any", "salt"), first) << "a salt makes no further session";
+  EXPECT_NE(session("10.0.0.2", "qwen-code/1.0"), first);
+  EXPECT_NE(session("10.0.0.1", "cline/1.0"), first);
+  service.has_keys = true;
+  EXPECT_NE(session("10.0.0.1", "cline", "a"), session("10.0.0.1", "cline", "b"));
+  EXPECT_EQ(session("10.0.0.1", "cline", "a"), session("10.0.0.2", "cline", "a"));
+}
+
+TEST(SenderOf, IsTheKeyWhereThereAreKeysElseTheAddress) {
+  Service service;
+  const auto sender = [&](const std::string& address, const std::string& key) {
+    HttpRequest http = with_key(key);
+    http.remote_address = address;
+    return sender_of(service, http);
+  };
+  EXPECT_EQ(sender("10.0.0.1", "a"), sender("10.0.0.1", "b")) << "a client may send any key";
+  EXPECT_NE(sender("10.0.0.1", "a"), sender("10.0.0.2", "a"));
+  service.has_keys = true;
+  EXPECT_NE(sender("10.0.0.1", "a"), sender("10.0.0.1", "b"));
+  EXPECT_EQ(sender("10.0.0.1", "a"), sender("10.0.0.2", "a"));
 }
 
 TEST(Adapters, HaveTheScalesOfTheStartUntilSomebodySetsOthers) {

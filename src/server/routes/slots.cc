@@ -35,6 +35,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
         tenant_(tenant_of(service, http, action_.cache_salt, adapters_)),
         client_(client_of(http, tenant_)),
         key_(key_of(service, http)),
+        session_(session_of(service, http, {}, tenant_)),
         writer_(std::move(writer)),
         begin_ns_(service.clock->monotonic_ns()) {}
 
@@ -95,6 +96,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
     job.tenant = tenant_;
     job.client = client_;
     job.key = key_;
+    job.session = session_;
     job.place = action_.slot;
     job.markers = markers_of(job.prompt, service_.turn_openings);
     check(service_.scheduler->submit(std::move(job), shared_from_this()));
@@ -117,6 +119,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   const Tenant tenant_;
   const std::uint64_t client_;
   const std::uint64_t key_;
+  const std::uint64_t session_;
   const std::shared_ptr<ResponseWriter> writer_;
   const std::int64_t begin_ns_;
   std::vector<TokenId> tokens_;
