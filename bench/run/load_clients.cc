@@ -106,7 +106,7 @@ Result<std::vector<Looping>> loop(LoadedServer& server, std::string_view what, s
   Crowd crowd(server.process.base_url(), clients.size(), server.interrupt);
   for (Looping& one : clients) {
     crowd.run([&one, end_ns](ServerClient& client) {
-      constexpr std::chrono::milliseconds kAfterRefusal{1'000};  // as Retry-After says
+      constexpr std::chrono::milliseconds kAfterRefusal{1'000};  // they do not wait as long as Retry-After says
       do {
         one.replies.push_back(client.chat(one.messages, {.reply_tokens = 16, .whole_length = true}));
         if (!one.replies.back().answered()) os::pause(kAfterRefusal);

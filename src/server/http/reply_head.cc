@@ -20,6 +20,8 @@ bool names(const HeaderList& fields, std::string_view name) {
 
 }  // namespace
 
+bool is_for_now(int status) { return status == 503 || status == kOverloaded; }
+
 std::string_view reason_of(int status) {
   switch (status) {
     case 200: return "OK";
@@ -50,8 +52,7 @@ std::string reply_head(const ReplyHead& head, const HeaderList& common, const He
   if (head.body_bytes && head.status != 204) fmt::format_to(to, "Content-Length: {}\r\n", *head.body_bytes);
   append_fields(out, common);
   append_fields(out, own);
-  const bool is_for_now = head.status == 503 || head.status == kOverloaded;
-  if (is_for_now && !names(own, "Retry-After")) out += "Retry-After: 1\r\n";
+  if (is_for_now(head.status) && !names(own, "Retry-After")) out += "Retry-After: 1\r\n";
   if (head.is_chunked) out += "Transfer-Encoding: chunked\r\n";
   if (head.closes) {
     out += "Connection: close\r\n";

@@ -21,7 +21,11 @@ struct ReplyHead {
   std::int64_t idle_s = 0;  // how long an open connection may wait for the next request
 };
 
-// Fields come in the order `common`, `own`. A reply of 503 or 529 says when to try again, unless `own` does.
+// 503 or 529: the same request may be answered later.
+bool is_for_now(int status);
+
+// Fields come in the order `common`, `own`. A reply that is_for_now() says to try again in a second, unless `own` says
+// when.
 std::string reply_head(const ReplyHead& head, const HeaderList& common, const HeaderList& own);
 
 // "OK"; a generic phrase for unknown numbers.

@@ -23,6 +23,7 @@ TEST(ReplyHead, RefusalsForNowSayWhenToComeAgain) {
     const std::string head = reply_head({.status = status, .body_bytes = 0}, {}, {});
     EXPECT_NE(head.find("\r\nRetry-After: 1\r\n"), std::string::npos) << head;
   }
+  EXPECT_TRUE(is_for_now(503) && is_for_now(529) && !is_for_now(500));
   const std::string own = reply_head({.status = 503, .body_bytes = 0}, {}, {{"retry-after", "7"}});
   EXPECT_EQ(own.find("Retry-After: 1"), std::string::npos) << own;
   EXPECT_EQ(reply_head({.status = 500, .body_bytes = 0}, {}, {}).find("Retry-After"), std::string::npos);

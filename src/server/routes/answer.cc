@@ -223,7 +223,7 @@ void Answer::look_ahead() {
 void Answer::fail(const Error& error) {
   failed_ = done_ = true;
   const api::ErrorReply reply = reply_->error(error);
-  if (!writer_->started()) return send_error(*writer_, reply);
+  if (!writer_->started()) return send_refusal(service_, *writer_, reply);
   write(reply_->stream_error(reply));
   writer_->end();
 }

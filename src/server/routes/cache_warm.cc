@@ -107,7 +107,7 @@ void warm_cache(const Service& service, HttpRequest& http, ResponseWriter& write
   Result<Job> job = job_for(service, http);
   if (!job) return send_error(writer, api::error_reply(job.error()));
   const Status accepted = service.scheduler->submit(*std::move(job), std::make_shared<WarmAnswer>(writer.keep()));
-  if (!accepted) send_error(writer, api::error_reply(accepted.error()));
+  if (!accepted) send_refusal(service, writer, api::error_reply(accepted.error()));
 }
 
 }  // namespace kvkeep::server

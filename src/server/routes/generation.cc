@@ -7,14 +7,17 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/hash.h"
+#include "server/http/reply_head.h"
 #include "server/routes/answer.h"
 #include "server/routes/next_request.h"
 #include "server/routes/prompt.h"
 #include "server/routes/reply_rules.h"
 #include "server/routes/sender.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
@@ -247,7 +250,7 @@ void generate(const Service& service, Generation generation) {
   std::vector<Submission> jobs = starter.open(*answer);
   // From here on the answer makes the reply, on the thread that serves all connections.
   if (const Status accepted = service.scheduler->submit(std::move(jobs)); !accepted) {
-    send_error(writer, answer->error(accepted.error()));
+    send_refusal(service, writer, answer->error(accepted.error()));
   }
 }
 
@@ -274,6 +277,14 @@ Result<std::size_t> count_prompt(const Service& service, const HttpRequest& http
 
 void send_error(ResponseWriter& writer, const api::ErrorReply& error) {
   writer.send(error.status, error.is_stream ? api::kSseContentType : api::kJsonContentType, error.body);
+}
+
+void send_refusal(const Service& service, ResponseWriter& writer, const api::ErrorReply& error) {
+  if (!is_for_now(error.status)) return send_error(writer, error);
+  const SchedulerStats stats = service.scheduler->stats();
+  if (stats.closed) return send_error(writer, error);  // nothing that waits says when there will be a server again
+  writer.send(error.status, error.is_stream ? api::kSseContentType : api::kJsonContentType, error.body,
+              {{"Retry-After", std::to_string(stats.retry_after_s)}});
 }
 
 api::ReplyHeader reply_header(const Service& service, const std::string& prefix) {

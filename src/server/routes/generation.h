@@ -39,6 +39,8 @@ Result<std::size_t> count_prompt(const Service& service, const HttpRequest& http
                                  chat::RenderInput prompt, const Tenant& tenant);
 
 void send_error(ResponseWriter& writer, const api::ErrorReply& error);
+// The same for an error of the scheduler: 503 or 529 comes with the time after which trying again makes sense.
+void send_refusal(const Service& service, ResponseWriter& writer, const api::ErrorReply& error);
 // Makes a header with a fresh id that begins with `prefix`.
 api::ReplyHeader reply_header(const Service& service, const std::string& prefix);
 

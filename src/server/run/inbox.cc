@@ -7,6 +7,7 @@
 
 #include "server/run/request.h"
 #include "server/run/scheduler_stats.h"
+#include "server/run/served_rate.h"
 
 namespace kvkeep::server {
 
@@ -17,7 +18,10 @@ constexpr std::size_t kMostQuestions = 64;
 }  // namespace
 
 Inbox::Inbox(std::size_t most_open, std::size_t most_of_key)
-    : most_open_(most_open), most_of_key_(most_of_key), stats_(std::make_unique<SchedulerStats>()) {}
+    : most_open_(most_open),
+      most_of_key_(most_of_key),
+      served_(std::make_unique<ServedRate>()),
+      stats_(std::make_unique<SchedulerStats>()) {}
 Inbox::~Inbox() = default;
 
 Status Inbox::check_room(std::size_t replies, std::uint64_t key) const {
@@ -45,6 +49,7 @@ Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   if (closed_ || stopping_) return busy("the server is shutting down");
   TRY(check_room(replies, key));
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
+  if (in_flight_ == 0 && replies > 0) served_->begin(requests.front()->submitted_ns);
   stats_->requests += requests.size();
   stats_->waiting += replies;
   in_flight_ += replies;
@@ -92,9 +97,10 @@ bool Inbox::idle() const {
   return in_flight_ == 0;
 }
 
-SchedulerStats Inbox::stats() const {
+SchedulerStats Inbox::stats(std::int64_t now_ns) const {
   MutexLock lock(mutex_);
   SchedulerStats stats = *stats_;
+  stats.retry_after_s = served_->seconds_for(stats.waiting, now_ns);
   stats.closed = closed_ || stopping_;
   return stats;
 }
@@ -136,7 +142,9 @@ std::vector<Question> Inbox::take_questions(std::size_t most) {
 void Inbox::note_ended(const Ended& ended) {
   MutexLock lock(mutex_);
   stats_->note_end(ended.how, ended.stats);
-  --in_flight_;
+  // Those that leave the queue, and prefills ahead, are no sign of how fast others are served.
+  if (ended.stats.place && !ended.ahead) served_->note_served(ended.now_ns);
+  if (--in_flight_ == 0) served_->pause(ended.now_ns);
   if (ended.ahead) --ahead_;
   const auto found = of_key_.find(ended.key);
   if (found != of_key_.end() && --found->second == 0) of_key_.erase(found);

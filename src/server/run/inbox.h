@@ -20,6 +20,7 @@
 
 namespace kvkeep::server {
 
+class ServedRate;
 struct Request;
 struct SchedulerStats;
 
@@ -50,7 +51,7 @@ class Inbox {
   void stop();
   bool stopping() const { return stopping_; }
   bool idle() const;  // all requests have ended
-  SchedulerStats stats() const;
+  SchedulerStats stats(std::int64_t now_ns) const;
   template <typename Update>
   void count(Update update) {
     MutexLock lock(mutex_);
@@ -77,6 +78,7 @@ class Inbox {
   struct Ended {
     bool ahead = false;  // it was a prefill ahead
     std::uint64_t key = policy::kNoKey;
+    std::int64_t now_ns = 0;  // by the monotonic clock, as Request::submitted_ns
     Finish how = Finish::kStop;
     JobStats stats = {};
   };
@@ -99,6 +101,7 @@ class Inbox {
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;                              // accepted and not ended
   std::size_t ahead_ GUARDED_BY(mutex_) = 0;                                  // of these, prefills ahead
   std::unordered_map<std::uint64_t, std::size_t> of_key_ GUARDED_BY(mutex_);  // of these, by key; kNoKey is not counted
+  const std::unique_ptr<ServedRate> served_ GUARDED_BY(mutex_);
   const std::unique_ptr<SchedulerStats> stats_ GUARDED_BY(mutex_);
 };
 

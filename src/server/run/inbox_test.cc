@@ -25,15 +25,15 @@ TEST(Inbox, HandsOverInOrderAndCounts) {
   EXPECT_TRUE(inbox.idle());
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   ASSERT_TRUE(inbox.submit(request("b")).ok());
-  EXPECT_EQ(inbox.stats().waiting, 2U);
+  EXPECT_EQ(inbox.stats(0).waiting, 2U);
   const Inbox::Arrived arrived = inbox.collect(kNoWait);
   ASSERT_EQ(arrived.requests.size(), 2U);
   EXPECT_EQ(arrived.requests[0]->job.id, "a");
-  EXPECT_EQ(inbox.stats().waiting, 2U) << "collected, but not started";
+  EXPECT_EQ(inbox.stats(0).waiting, 2U) << "collected, but not started";
   ASSERT_TRUE(inbox.submit(request("c")).ok());
   inbox.note_now({.running = 1, .waiting = 1});
-  EXPECT_EQ(inbox.stats().running, 1U);
-  EXPECT_EQ(inbox.stats().waiting, 2U);
+  EXPECT_EQ(inbox.stats(0).running, 1U);
+  EXPECT_EQ(inbox.stats(0).waiting, 2U);
   EXPECT_TRUE(inbox.collect(kNoWait).any());
   inbox.note_ended({});
   EXPECT_FALSE(inbox.collect(kNoWait).any());
@@ -91,8 +91,36 @@ TEST(Inbox, CountsTheWaitsOfThoseThatEnded) {
   ended.stats.waits.begin(WaitCause::kDisk, 0);
   ended.stats.waits.end(12'000'000);
   inbox.note_ended(ended);
-  EXPECT_EQ(inbox.stats().waited[WaitCause::kDisk], 12);
-  EXPECT_EQ(inbox.stats().figures.ends[static_cast<std::size_t>(Finish::kLength)], 1U);
+  EXPECT_EQ(inbox.stats(0).waited[WaitCause::kDisk], 12);
+  EXPECT_EQ(inbox.stats(0).figures.ends[static_cast<std::size_t>(Finish::kLength)], 1U);
+}
+
+// The pace is that of replies which had a place.
+TEST(Inbox, TellsWhenThoseThatWaitWillHaveBeenServed) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  Inbox inbox(100);
+  const auto come = [&](std::int64_t now_ns) {
+    auto made = request("a");
+    made.front()->submitted_ns = now_ns;
+    ASSERT_TRUE(inbox.submit(std::move(made)).ok());
+  };
+  for (int i = 0; i < 10; ++i) come(100 * kSecond);
+  EXPECT_EQ(inbox.stats(100 * kSecond).retry_after_s, 1);
+  (void)inbox.collect(kNoWait);
+  inbox.note_ended({.now_ns = 101 * kSecond});
+  inbox.note_now({.waiting = 8});
+  EXPECT_EQ(inbox.stats(102 * kSecond).retry_after_s, 16) << "one left the queue, none was served in two seconds";
+  Inbox::Ended ended{.now_ns = 102 * kSecond};
+  ended.stats.place = 0;
+  inbox.note_ended(ended);
+  inbox.note_ended(ended);
+  inbox.note_now({.waiting = 7});
+  EXPECT_EQ(inbox.stats(102 * kSecond).retry_after_s, 7);
+  for (int i = 0; i < 7; ++i) inbox.note_ended({.now_ns = 102 * kSecond});
+  EXPECT_TRUE(inbox.idle());
+  inbox.note_now({});
+  for (int i = 0; i < 7; ++i) come(9'000 * kSecond);
+  EXPECT_EQ(inbox.stats(9'000 * kSecond).retry_after_s, 7) << "nobody asked for hours";
 }
 
 TEST(Inbox, APrefillAheadTakesNobodysPlace) {
@@ -108,9 +136,9 @@ TEST(Inbox, APrefillAheadTakesNobodysPlace) {
 TEST(Inbox, TakesNothingMoreOnceItIsClosed) {
   Inbox inbox(2);
   ASSERT_TRUE(inbox.submit(request("a")).ok());
-  EXPECT_FALSE(inbox.stats().closed);
+  EXPECT_FALSE(inbox.stats(0).closed);
   inbox.close();
-  EXPECT_TRUE(inbox.stats().closed);
+  EXPECT_TRUE(inbox.stats(0).closed);
   EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
   EXPECT_FALSE(inbox.stopping());
   EXPECT_EQ(inbox.collect(kNoWait).requests.size(), 1U) << "those that were taken go on";
@@ -123,17 +151,17 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   many.front()->branches.push_back(std::make_unique<Request>());
   many.front()->branches.push_back(std::make_unique<Request>());
   ASSERT_TRUE(inbox.submit(std::move(many)).ok());
-  EXPECT_EQ(inbox.stats().waiting, 4U);
-  EXPECT_EQ(inbox.stats().requests, 2U);
+  EXPECT_EQ(inbox.stats(0).waiting, 4U);
+  EXPECT_EQ(inbox.stats(0).requests, 2U);
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
   inbox.note_now({});
-  EXPECT_EQ(inbox.stats().waiting, 4U);
+  EXPECT_EQ(inbox.stats(0).waiting, 4U);
   Inbox::Arrived arrived = inbox.collect(kNoWait);
   EXPECT_EQ(arrived.requests.size(), 2U);
   std::vector<std::unique_ptr<Request>> waiting;
   for (auto& one : arrived.requests) waiting.push_back(std::move(one));
   inbox.note_now({.waiting = waiting.size() + branches_of(waiting)});
-  EXPECT_EQ(inbox.stats().waiting, 4U);
+  EXPECT_EQ(inbox.stats(0).waiting, 4U);
   for (int i = 0; i < 4; ++i) {
     EXPECT_FALSE(inbox.idle());
     inbox.note_ended({});

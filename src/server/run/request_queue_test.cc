@@ -143,8 +143,9 @@ TEST(RequestQueue, ASessionWithManyRequestsLeavesHalfToAnother) {
       std::vector<std::uint64_t> running;  // sessions
       std::map<std::uint64_t, std::size_t> starts;
       const auto keep_open = [&](std::uint64_t session, std::size_t count) {
-        auto open = static_cast<std::size_t>(std::ranges::count(running, session) +
-                                             std::ranges::count(queue.facts(), session, &policy::QueuedRequest::session));
+        auto open =
+            static_cast<std::size_t>(std::ranges::count(running, session) +
+                                     std::ranges::count(queue.facts(), session, &policy::QueuedRequest::session));
         for (; open < count; ++open) {
           queue.add(waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = session}));
         }
@@ -309,8 +310,8 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
   for (int step = 0; step < 3'000; ++step) {
     if (queue.size() < 12) {
       const int priority = static_cast<int>(random() % 3);
-      queue.add(
-          waiting_request({.id = "x", .tokens = 1 + random() % 200, .session = 1 + random() % 3, .priority = priority}));
+      queue.add(waiting_request(
+          {.id = "x", .tokens = 1 + random() % 200, .session = 1 + random() % 3, .priority = priority}));
     }
     if (random() % 5 == 0) (void)queue.release([&](const AwaitedPrefix&) { return random() % 2 == 0; }, step);
     if (random() % 9 == 0) (void)check_some(queue, {queue.all()[random() % queue.size()]->number});

@@ -82,7 +82,7 @@ Status Scheduler::submit(std::vector<Submission> submissions) {
   return inbox_.submit(std::move(requests));
 }
 
-SchedulerStats Scheduler::stats() const { return inbox_.stats(); }
+SchedulerStats Scheduler::stats() const { return inbox_.stats(clock_.monotonic_ns()); }
 
 void Scheduler::stop() {
   if (options_.embeddings != nullptr) options_.embeddings->stop();  // before run() returns: nobody would end its jobs
@@ -538,7 +538,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   note_ended(request, clock_.monotonic_ns());
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended({request.job.ahead, request.job.key, how, request.stats});
+  inbox_.note_ended({request.job.ahead, request.job.key, clock_.monotonic_ns(), how, request.stats});
   places_->note_end(request, how, clock_.wall_ns());
   for (const auto& branch : request.branches) finish(*branch, how, error);
   breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());

@@ -33,6 +33,7 @@ struct SchedulerStats {
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   WaitTimes waited;                 // of requests that have ended
   CellCounts cells;                 // now
+  std::int64_t retry_after_s = 1;   // until those that wait now will have been served (served_rate.h)
   bool closed = false;              // no request is accepted any more: the server is stopping
   AuditCounts audits = {};
   RequestFigures figures = {};
