@@ -95,6 +95,7 @@ Result<Job> job_for(const Service& service, HttpRequest& http) {
   job.max_tokens = 0;
   job.client = client_of(http, job.tenant);
   job.key = key_of(service, http);
+  job.owner = sender_of(service, http);
   job.session = session_of(service, http, {}, job.tenant);
   job.keep_s = keep_s;
   job.markers = markers_of(job.prompt, service.turn_openings);

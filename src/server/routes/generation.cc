@@ -179,6 +179,7 @@ class Starter {
     job.longest_prefill_ms = request_.longest_prompt_ms;
     job.longest_ms = request_.longest_total_ms;
     job.key = key_of(service_, generation_.http);
+    job.owner = sender_of(service_, generation_.http);
     job.client = client_of(generation_.http, tenant_);
     job.session = session_of(service_, generation_.http, request_, tenant_);
     job.priority = request_.priority;

@@ -35,6 +35,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
         tenant_(tenant_of(service, http, action_.cache_salt, adapters_)),
         client_(client_of(http, tenant_)),
         key_(key_of(service, http)),
+        owner_(sender_of(service, http)),
         session_(session_of(service, http, {}, tenant_)),
         writer_(std::move(writer)),
         begin_ns_(service.clock->monotonic_ns()) {}
@@ -96,6 +97,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
     job.tenant = tenant_;
     job.client = client_;
     job.key = key_;
+    job.owner = owner_;
     job.session = session_;
     job.place = action_.slot;
     job.markers = markers_of(job.prompt, service_.turn_openings);
@@ -119,6 +121,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   const Tenant tenant_;
   const std::uint64_t client_;
   const std::uint64_t key_;
+  const std::uint64_t owner_;
   const std::uint64_t session_;
   const std::shared_ptr<ResponseWriter> writer_;
   const std::int64_t begin_ns_;

@@ -17,43 +17,53 @@ constexpr std::size_t kMostQuestions = 64;
 
 }  // namespace
 
-Inbox::Inbox(std::size_t most_open, std::size_t most_of_key)
-    : most_open_(most_open),
-      most_of_key_(most_of_key),
-      served_(std::make_unique<ServedRate>()),
-      stats_(std::make_unique<SchedulerStats>()) {}
+std::size_t share_of_queue(const InboxLimits& limits, std::size_t others) {
+  const std::size_t parts = others + 2;
+  return limits.places + (limits.queue + parts - 1) / parts;
+}
+
+Inbox::Inbox(const InboxLimits& limits)
+    : limits_(limits), served_(std::make_unique<ServedRate>()), stats_(std::make_unique<SchedulerStats>()) {}
 Inbox::~Inbox() = default;
 
-Status Inbox::check_room(std::size_t replies, std::uint64_t key) const {
-  if (in_flight_ - ahead_ + replies > most_open_) return busy("too many requests are waiting; try again later");
-  const auto found = of_key_.find(key);
-  const std::size_t open = found == of_key_.end() ? 0 : found->second;
-  if (key == policy::kNoKey || open + replies <= most_of_key_) return {};
-  return busy(
-      fmt::format("{} requests with this API key run or wait, and {} may; try again later", open, most_of_key_));
+Status Inbox::check_room(std::size_t replies, const Job& job) const {
+  const std::size_t open = in_flight_ - ahead_ + replies;
+  if (open > limits_.open()) return busy("too many requests are waiting; try again later");
+  if (job.owner == policy::kNoKey) return {};
+  const auto found = of_owner_.find(job.owner);
+  const std::size_t own = found == of_owner_.end() ? 0 : found->second;
+  if (job.key != policy::kNoKey && own + replies > limits_.of_key) {
+    return busy(fmt::format("{} requests with this API key run or wait, and {} may; try again later", own, limits_.of_key));
+  }
+  const std::size_t share = share_of_queue(limits_, of_owner_.size() - (own > 0 ? 1 : 0));
+  if (open <= limits_.places + limits_.queue / 2 || own == 0 || own + replies <= share) return {};
+  return busy(fmt::format("{} requests of this client run or wait, and the queue has room for {} of one client: the rest is "
+                          "for others; try again later", own, share));
 }
 
 Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
+  if (requests.empty()) return {};
   std::size_t replies = 0;
   for (const auto& request : requests) replies += 1 + request->branches.size();
   const bool ahead = std::ranges::any_of(requests, [](const auto& request) { return request->job.ahead; });
-  const std::uint64_t key = requests.empty() ? policy::kNoKey : requests.front()->job.key;
-  const std::size_t most = key == policy::kNoKey ? most_open_ : std::min(most_open_, most_of_key_);
+  const Job& job = requests.front()->job;
+  const std::size_t most = job.key == policy::kNoKey ? limits_.open() : std::min(limits_.open(), limits_.of_key);
   if (replies > most) {
     return invalid(fmt::format(
         "{} replies are more than this server may hold at a time{}: ask for at most {}, or start "
         "it with a larger --{}",
-        replies, most < most_open_ ? " for one API key" : "", most, most < most_open_ ? "key-limit" : "queue-limit"));
+        replies, most < limits_.open() ? " for one API key" : "", most,
+        most < limits_.open() ? "key-limit" : "queue-limit"));
   }
   MutexLock lock(mutex_);
   if (closed_ || stopping_) return busy("the server is shutting down");
-  TRY(check_room(replies, key));
+  TRY(check_room(replies, job));
   if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
-  if (in_flight_ == 0 && replies > 0) served_->begin(requests.front()->submitted_ns);
+  if (in_flight_ == 0) served_->begin(requests.front()->submitted_ns);
   stats_->requests += requests.size();
   stats_->waiting += replies;
   in_flight_ += replies;
-  if (key != policy::kNoKey) of_key_[key] += replies;
+  if (job.owner != policy::kNoKey) of_owner_[job.owner] += replies;
   if (ahead) ahead_ += replies;
   for (auto& request : requests) {
     if (request->trace != nullptr) request->trace->in_flight = in_flight_;
@@ -146,8 +156,8 @@ void Inbox::note_ended(const Ended& ended) {
   if (ended.stats.place && !ended.ahead) served_->note_served(ended.now_ns);
   if (--in_flight_ == 0) served_->pause(ended.now_ns);
   if (ended.ahead) --ahead_;
-  const auto found = of_key_.find(ended.key);
-  if (found != of_key_.end() && --found->second == 0) of_key_.erase(found);
+  const auto found = of_owner_.find(ended.owner);
+  if (found != of_owner_.end() && --found->second == 0) of_owner_.erase(found);
 }
 
 }  // namespace kvkeep::server

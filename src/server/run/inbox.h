@@ -33,15 +33,28 @@ struct LoadedState {
 // A call on the engine thread between two model calls; `stopped` says that the server stops instead.
 using Question = std::function<void(const Error* stopped)>;
 
+// Replies that may be open: that run, as many as there are places, and that wait.
+struct InboxLimits {
+  std::size_t places = 0;
+  std::size_t queue = 0;
+  std::size_t of_key = SIZE_MAX;  // of one Job::owner whose requests have a Job::key
+  std::size_t open() const { return places + queue; }
+};
+
+// Returns how many replies an owner may have open, next to so many others that have some, while more than half of the
+// queue is full: besides all places an equal part of the queue, where one more part is left for whoever comes. So one
+// owner gets half of it at most, and two get a third each.
+std::size_t share_of_queue(const InboxLimits& limits, std::size_t others);
+
 class Inbox {
  public:
-  // `most_open`: the number of replies that may run and wait; `most_of_key`: of these, for one Job::key. A prefill
-  // ahead makes room for others and counts as none of the former.
-  explicit Inbox(std::size_t most_open, std::size_t most_of_key = SIZE_MAX);
+  // A prefill ahead makes room for others and counts as no open reply.
+  explicit Inbox(const InboxLimits& limits);
   ~Inbox();
 
-  // Takes all or none; all have the same key. kBusy if too many replies would be open, branches included, the server
-  // stops, or there are others and one of them is a prefill ahead; kInvalid if there are more than may ever be open.
+  // Takes all or none; all have the same key and owner. kBusy if too many replies would be open, branches included, in
+  // all or of their owner, the server stops, or there are others and one of them is a prefill ahead; kInvalid if there
+  // are more than may ever be open.
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
@@ -77,7 +90,7 @@ class Inbox {
   std::vector<Question> take_questions(std::size_t most);  // the oldest first
   struct Ended {
     bool ahead = false;  // it was a prefill ahead
-    std::uint64_t key = policy::kNoKey;
+    std::uint64_t owner = policy::kNoKey;
     std::int64_t now_ns = 0;  // by the monotonic clock, as Request::submitted_ns
     Finish how = Finish::kStop;
     JobStats stats = {};
@@ -85,10 +98,9 @@ class Inbox {
   void note_ended(const Ended& ended);  // of one reply
 
  private:
-  Status check_room(std::size_t replies, std::uint64_t key) const REQUIRES(mutex_);
+  Status check_room(std::size_t replies, const Job& job) const REQUIRES(mutex_);
 
-  const std::size_t most_open_;
-  const std::size_t most_of_key_;
+  const InboxLimits limits_;
   std::atomic<bool> closed_ = false;    // stays so
   std::atomic<bool> stopping_ = false;  // set with mutex_ held, so that no wake-up is missed
 
@@ -100,7 +112,8 @@ class Inbox {
   bool woken_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;                              // accepted and not ended
   std::size_t ahead_ GUARDED_BY(mutex_) = 0;                                  // of these, prefills ahead
-  std::unordered_map<std::uint64_t, std::size_t> of_key_ GUARDED_BY(mutex_);  // of these, by key; kNoKey is not counted
+  // Of these, by owner; those without one are not counted.
+  std::unordered_map<std::uint64_t, std::size_t> of_owner_ GUARDED_BY(mutex_);
   const std::unique_ptr<ServedRate> served_ GUARDED_BY(mutex_);
   const std::unique_ptr<SchedulerStats> stats_ GUARDED_BY(mutex_);
 };

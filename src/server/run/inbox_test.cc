@@ -21,7 +21,7 @@ std::vector<std::unique_ptr<Request>> request(const std::string& id, bool ahead 
 }
 
 TEST(Inbox, HandsOverInOrderAndCounts) {
-  Inbox inbox(10);
+  Inbox inbox({.queue = 10});
   EXPECT_TRUE(inbox.idle());
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   ASSERT_TRUE(inbox.submit(request("b")).ok());
@@ -44,7 +44,7 @@ TEST(Inbox, HandsOverInOrderAndCounts) {
 }
 
 TEST(Inbox, RefusesMoreThanMayBeOpen) {
-  Inbox inbox(2);
+  Inbox inbox({.queue = 2});
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   ASSERT_TRUE(inbox.submit(request("b")).ok());
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
@@ -56,7 +56,7 @@ TEST(Inbox, RefusesMoreThanMayBeOpen) {
 }
 
 TEST(Inbox, RefusesForEverWhatNeverFits) {
-  Inbox inbox(2);
+  Inbox inbox({.queue = 2});
   auto three = request("a");
   three.front()->branches.push_back(std::make_unique<Request>());
   three.front()->branches.push_back(std::make_unique<Request>());
@@ -66,18 +66,18 @@ TEST(Inbox, RefusesForEverWhatNeverFits) {
 TEST(Inbox, AKeyHasALimitOfItsOwn) {
   const auto of_key = [](std::uint64_t key) {
     auto made = request("a");
-    made.front()->job.key = key;
+    made.front()->job.key = made.front()->job.owner = key;
     return made;
   };
-  Inbox inbox(10, 2);
+  Inbox inbox({.queue = 20, .of_key = 2});
   ASSERT_TRUE(inbox.submit(of_key(7)).ok());
   ASSERT_TRUE(inbox.submit(of_key(7)).ok());
   EXPECT_EQ(inbox.submit(of_key(7)).error().kind, ErrorKind::kBusy);
   EXPECT_TRUE(inbox.submit(of_key(8)).ok()) << "another key has its own";
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(inbox.submit(request("nobody's")).ok());
-  inbox.note_ended({.key = 8});
+  inbox.note_ended({.owner = 8});
   EXPECT_FALSE(inbox.submit(of_key(7)).ok());
-  inbox.note_ended({.key = 7});
+  inbox.note_ended({.owner = 7});
   EXPECT_TRUE(inbox.submit(of_key(7)).ok());
   auto three = of_key(9);
   for (int i = 0; i < 2; ++i) three.front()->branches.push_back(std::make_unique<Request>());
@@ -85,7 +85,7 @@ TEST(Inbox, AKeyHasALimitOfItsOwn) {
 }
 
 TEST(Inbox, CountsTheWaitsOfThoseThatEnded) {
-  Inbox inbox(10);
+  Inbox inbox({.queue = 10});
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   Inbox::Ended ended{.how = Finish::kLength};
   ended.stats.waits.begin(WaitCause::kDisk, 0);
@@ -95,10 +95,49 @@ TEST(Inbox, CountsTheWaitsOfThoseThatEnded) {
   EXPECT_EQ(inbox.stats(0).figures.ends[static_cast<std::size_t>(Finish::kLength)], 1U);
 }
 
+TEST(Inbox, OneOwnerLeavesHalfOfTheQueueToOthers) {
+  const auto of_owner = [](std::uint64_t owner, std::size_t replies = 1) {
+    auto made = request("a");
+    made.front()->job.owner = owner;
+    for (std::size_t i = 1; i < replies; ++i) made.front()->branches.push_back(std::make_unique<Request>());
+    return made;
+  };
+  const auto fill = [&](Inbox& inbox, std::uint64_t owner) {
+    std::size_t taken = 0;
+    while (inbox.submit(of_owner(owner)).ok()) ++taken;
+    return taken;
+  };
+  const InboxLimits limits{.places = 4, .queue = 60};
+  Inbox inbox(limits);
+  EXPECT_EQ(fill(inbox, 7), 4U + 30U);
+  EXPECT_NE(inbox.submit(of_owner(7)).error().message.find("of one client"), std::string::npos);
+  EXPECT_EQ(fill(inbox, 8), 4U + 20U) << "a third, next to another one";
+  EXPECT_EQ(fill(inbox, 9), 6U) << "until all is full";
+  EXPECT_EQ(inbox.submit(of_owner(9)).error().kind, ErrorKind::kBusy);
+  for (int i = 0; i < 10; ++i) inbox.note_ended({.owner = 7});
+  EXPECT_FALSE(inbox.submit(of_owner(7)).ok()) << "it still has more than its part";
+  EXPECT_EQ(fill(inbox, 9), 10U);
+  for (int i = 0; i < 24; ++i) inbox.note_ended({.owner = 7});
+  for (int i = 0; i < 24; ++i) inbox.note_ended({.owner = 8});
+  EXPECT_EQ(fill(inbox, 9), 34U - 16U) << "the others are gone";
+  for (int i = 0; i < 34; ++i) inbox.note_ended({.owner = 9});
+  EXPECT_TRUE(inbox.idle());
+  EXPECT_TRUE(inbox.submit(of_owner(7, 60)).ok()) << "one request with many replies could never be cut to its part";
+  EXPECT_TRUE(inbox.submit(of_owner(8)).ok());
+}
+
+TEST(Inbox, AShareOfAShortQueueIsRoundedUp) {
+  EXPECT_EQ(share_of_queue({.places = 1, .queue = 1}, 0), 2U);
+  EXPECT_EQ(share_of_queue({.places = 1, .queue = 0}, 0), 1U);
+  EXPECT_EQ(share_of_queue({.places = 2, .queue = 5}, 0), 5U);
+  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 0), 2'052U);
+  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 3), 824U);
+}
+
 // The pace is that of replies which had a place.
 TEST(Inbox, TellsWhenThoseThatWaitWillHaveBeenServed) {
   constexpr std::int64_t kSecond = 1'000'000'000;
-  Inbox inbox(100);
+  Inbox inbox({.queue = 100});
   const auto come = [&](std::int64_t now_ns) {
     auto made = request("a");
     made.front()->submitted_ns = now_ns;
@@ -124,7 +163,7 @@ TEST(Inbox, TellsWhenThoseThatWaitWillHaveBeenServed) {
 }
 
 TEST(Inbox, APrefillAheadTakesNobodysPlace) {
-  Inbox inbox(1);
+  Inbox inbox({.queue = 1});
   ASSERT_TRUE(inbox.submit(request("ahead", true)).ok());
   EXPECT_TRUE(inbox.submit(request("a")).ok());
   inbox.note_ended({.ahead = true});
@@ -134,7 +173,7 @@ TEST(Inbox, APrefillAheadTakesNobodysPlace) {
 }
 
 TEST(Inbox, TakesNothingMoreOnceItIsClosed) {
-  Inbox inbox(2);
+  Inbox inbox({.queue = 2});
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   EXPECT_FALSE(inbox.stats(0).closed);
   inbox.close();
@@ -145,7 +184,7 @@ TEST(Inbox, TakesNothingMoreOnceItIsClosed) {
 }
 
 TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
-  Inbox inbox(4);
+  Inbox inbox({.queue = 4});
   auto many = request("a");
   many.push_back(std::move(request("b").front()));
   many.front()->branches.push_back(std::make_unique<Request>());
@@ -170,13 +209,13 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
 }
 
 TEST(Inbox, TakesWhatIsForLaterOnlyIfNothingElseIsThere) {
-  Inbox inbox(10);
+  Inbox inbox({.queue = 10});
   ASSERT_TRUE(inbox.submit(request("later", true)).ok());
   EXPECT_FALSE(inbox.submit(request("later still", true)).ok());
 }
 
 TEST(Inbox, AfterAStopTakesNothingAndWaitsForNothing) {
-  Inbox inbox(10);
+  Inbox inbox({.queue = 10});
   inbox.stop();
   EXPECT_FALSE(inbox.submit(request("a")).ok());
   EXPECT_FALSE(inbox.ask([](const Error*) {}).ok());
@@ -184,7 +223,7 @@ TEST(Inbox, AfterAStopTakesNothingAndWaitsForNothing) {
 }
 
 TEST(Inbox, QuestionsAreTakenAFewAtATime) {
-  Inbox inbox(10);
+  Inbox inbox({.queue = 10});
   std::size_t asked = 0;
   std::size_t called = 0;
   while (inbox.ask([&called, asked](const Error*) { called = asked; }).ok()) ++asked;
@@ -195,7 +234,7 @@ TEST(Inbox, QuestionsAreTakenAFewAtATime) {
 }
 
 TEST(Inbox, ReadsThatAreDoneAreNotWaitedFor) {
-  Inbox inbox(10);
+  Inbox inbox({.queue = 10});
   inbox.deliver({nullptr, {}});
   inbox.await_loaded(std::chrono::hours(1));
   EXPECT_EQ(inbox.collect(std::chrono::hours(1)).loaded.size(), 1U);

@@ -52,6 +52,7 @@ struct Job {
   std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
   std::uint64_t session = policy::kNoSession;        // a hint for the order: requests of one session take turns as one
   std::uint64_t key = policy::kNoKey;                // the API key that asks: keys share the places evenly
+  std::uint64_t owner = policy::kNoKey;              // the key or address that asks: the queue has room for others, too
   int priority = 0;                                  // of those that wait the lowest come first
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it

@@ -39,7 +39,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       engine_(engine),
       cache_(cache),
       clock_(clock),
-      inbox_(options.parallel + options.queue_limit, options.key_limit),
+      inbox_({.places = options.parallel, .queue = options.queue_limit, .of_key = options.key_limit}),
       places_(std::make_unique<Places>(options.parallel)),
       searches_(std::make_unique<Searches>(cache, clock, [this] { inbox_.wake(); })),
       waiting_(std::make_unique<RequestQueue>()),
@@ -538,7 +538,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   note_ended(request, clock_.monotonic_ns());
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended({request.job.ahead, request.job.key, clock_.monotonic_ns(), how, request.stats});
+  inbox_.note_ended({request.job.ahead, request.job.owner, clock_.monotonic_ns(), how, request.stats});
   places_->note_end(request, how, clock_.wall_ns());
   for (const auto& branch : request.branches) finish(*branch, how, error);
   breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
