@@ -76,7 +76,10 @@ void Connection::close() {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
   const auto self = shared_from_this();
-  if (outbox_) outbox_->leave();
+  if (outbox_) {
+    outbox_->leave();
+    core_.on_leave();
+  }
   outbox_.reset();
   silence_ = {};
   intake_.reset();

@@ -117,6 +117,34 @@ TEST(HttpLater, ATaskThatThrowsEndsTheReply) {
   }
 }
 
+// Whoever works for clients need not look at each of them.
+TEST(HttpLater, AClientThatLeavesIsReported) {
+  Kept kept;
+  std::atomic<int> left = 0;
+  TestServer server({}, [&](HttpServer& http) {
+    kept.add_routes(http);
+    http.on_leave([&] { ++left; });
+  });
+  {
+    RawClient stays = server.client();
+    stays.send(get("/later"));
+    const auto writer = kept.take();
+    ASSERT_TRUE(writer);
+    writer->post([writer] { writer->send(200, "text/plain", "served"); });
+    EXPECT_EQ(stays.read_reply().body, "served");
+    EXPECT_EQ(left, 0);
+  }
+  std::shared_ptr<ResponseWriter> writer;
+  {
+    RawClient leaves = server.client();
+    leaves.send(get("/later"));
+    writer = kept.take();
+    ASSERT_TRUE(writer);
+  }
+  EXPECT_TRUE(becomes([&] { return left > 0; }));
+  EXPECT_TRUE(writer->client_gone());
+}
+
 TEST(HttpLater, AnExceptionInATurnOfTheConnectionEndsIt) {
   Kept kept;
   TestServer server({}, [&](HttpServer& http) {

@@ -43,6 +43,7 @@ class Server final : public HttpServer {
     return route == nullptr ? nullptr : &route->handler;
   }
   void shape_errors(ErrorShape shape) override { core_.gatekeeper.shape_errors(std::move(shape)); }
+  void on_leave(std::function<void()> task) override { core_.on_leave = std::move(task); }
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return first_address().port; }
   std::string address() const override;

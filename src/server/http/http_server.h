@@ -86,6 +86,10 @@ class HttpServer {
   // The shape of errors that come up before a handler runs. Call it before serve().
   virtual void shape_errors(ErrorShape shape) = 0;
 
+  // `task` runs on the I/O thread, and must return at once, whenever a connection ends while a request on it may still
+  // be answered: a client_gone() became true. Call it before serve().
+  virtual void on_leave(std::function<void()> task) = 0;
+
   virtual const std::vector<ListeningPlace>& places() const = 0;
   // The port of the first place that has one; 0: all are Unix sockets.
   virtual int port() const = 0;

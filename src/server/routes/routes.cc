@@ -395,6 +395,7 @@ void list_models(const Service& service, const HttpRequest&, ResponseWriter& wri
 }  // namespace
 
 void add_routes(HttpServer& server, const Service& service) {
+  server.on_leave([&service] { service.scheduler->wake(); });
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     add_route(server, service, method, path, handler, options);
   };

@@ -94,6 +94,12 @@ void Inbox::wake() {
   wake_.notify_one();
 }
 
+void Inbox::note_left() {
+  MutexLock lock(mutex_);
+  woken_ = left_ = true;
+  wake_.notify_one();
+}
+
 void Inbox::close() { closed_ = true; }
 
 void Inbox::stop() {
@@ -123,6 +129,7 @@ Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
   Arrived arrived;
   arrived.requests.swap(requests_);
   arrived.loaded.swap(loaded_);
+  arrived.left = std::exchange(left_, false);
   return arrived;
 }
 

@@ -58,7 +58,8 @@ class Inbox {
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
-  void wake();   // ends a wait in collect(), or the next one
+  void wake();       // ends a wait in collect(), or the next one
+  void note_left();  // the same, and says that a client may have left
   void close();  // further requests are refused (kBusy)
   bool closed() const { return closed_; }
   void stop();
@@ -76,6 +77,7 @@ class Inbox {
   struct Arrived {
     std::vector<std::unique_ptr<Request>> requests;
     std::vector<LoadedState> loaded;
+    bool left = false;  // note_left() was called
     bool any() const { return !requests.empty() || !loaded.empty(); }
   };
   // Returns everything that came since the last call. If nothing came, waits for at most `wait`, or until stop().
@@ -110,6 +112,7 @@ class Inbox {
   std::vector<LoadedState> loaded_ GUARDED_BY(mutex_);
   std::deque<Question> questions_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;
+  bool left_ GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ GUARDED_BY(mutex_) = 0;                              // accepted and not ended
   std::size_t ahead_ GUARDED_BY(mutex_) = 0;                                  // of these, prefills ahead
   // Of these, by owner; those without one are not counted.

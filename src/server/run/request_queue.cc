@@ -19,6 +19,11 @@ policy::QueuedRequest facts_of(const Request& request, std::size_t work, std::ui
           .awaits = request.awaits.has_value() || request.search != nullptr};
 }
 
+std::int64_t due_ns(const Request& request) {
+  if (request.job.longest_ms <= 0) return INT64_MAX;
+  return request.submitted_ns + static_cast<std::int64_t>(request.job.longest_ms * 1e6);
+}
+
 }  // namespace
 
 void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
@@ -26,6 +31,7 @@ void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
   const policy::QueuedRequest facts = facts_of(*request, work, started != key_started_.end() ? started->second : 0);
   const auto place = std::ranges::upper_bound(facts_, facts.number, {}, &policy::QueuedRequest::number);
   branches_ += request->branches.size();
+  first_due_ns_ = std::min(first_due_ns_, due_ns(*request));
   checked_to_ += static_cast<std::size_t>(place - facts_.begin()) < checked_to_ ? 1 : 0;
   requests_.insert(requests_.begin() + (place - facts_.begin()), std::move(request));
   note_awaited(*requests_[static_cast<std::size_t>(place - facts_.begin())]);
@@ -136,9 +142,11 @@ bool RequestQueue::release(const std::function<bool(const AwaitedPrefix&)>& is_o
   return released;
 }
 
-void RequestQueue::drop_some(const std::function<bool(Request&)>& ends) {
-  const std::size_t from = checked_to_ < requests_.size() ? checked_to_ : 0;
-  const std::size_t to = std::min(requests_.size(), from + kMostChecked);
+void RequestQueue::drop_some(std::int64_t now_ns, const std::function<bool(Request&)>& ends) {
+  const bool all = std::exchange(checks_all_, false) || now_ns > first_due_ns_;
+  const std::size_t from = !all && checked_to_ < requests_.size() ? checked_to_ : 0;
+  const std::size_t to = all ? requests_.size() : std::min(requests_.size(), from + kMostChecked);
+  if (all) first_due_ns_ = INT64_MAX;
   std::size_t kept = from;
   bool any_awaited = false;
   for (std::size_t i = from; i < to; ++i) {
@@ -147,6 +155,7 @@ void RequestQueue::drop_some(const std::function<bool(Request&)>& ends) {
       any_awaited |= facts_[i].awaits;
       continue;
     }
+    if (all) first_due_ns_ = std::min(first_due_ns_, due_ns(*requests_[i]));
     if (kept != i) requests_[kept] = std::move(requests_[i]);
     facts_[kept++] = facts_[i];
   }
@@ -163,6 +172,7 @@ void RequestQueue::clear() {
   facts_.clear();
   awaited_.clear();
   searching_ = branches_ = checked_to_ = 0;
+  first_due_ns_ = INT64_MAX;
 }
 
 }  // namespace kvkeep::server

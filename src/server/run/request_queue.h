@@ -35,8 +35,10 @@ class RequestQueue {
   // All that wait here, further replies to their prompts included.
   std::size_t replies() const { return requests_.size() + branches_; }
   // Shows `ends` the next kMostChecked requests, in a cycle; those it returns true for have ended, and leave. Asking a
-  // thousand in each round whether their clients are still there would take longer than all of its decisions.
-  void drop_some(const std::function<bool(Request&)>& ends);
+  // thousand in each round whether their clients are still there would take longer than all of its decisions: all are
+  // shown only after check_all(), or when the time of one is over.
+  void drop_some(std::int64_t now_ns, const std::function<bool(Request&)>& ends);
+  void check_all() { checks_all_ = true; }  // a client left
   static constexpr std::size_t kMostChecked = 64;
   // The session of the request that got the last place.
   std::uint64_t served_last() const { return served_last_; }
@@ -81,6 +83,8 @@ class RequestQueue {
   std::vector<AwaitedPrompt> awaited_;
   std::size_t searching_ = 0;   // requests that await a search
   std::size_t branches_ = 0;    // of all requests
+  bool checks_all_ = false;
+  std::int64_t first_due_ns_ = INT64_MAX;  // Job::longest_ms of none ends earlier
   std::size_t checked_to_ = 0;  // the place after the last one that drop_some() looked at
 };
 

@@ -42,9 +42,10 @@ std::vector<std::uint32_t> overtaken_in(const RequestQueue& queue) {
 }
 
 // Those whose numbers are listed leave, if it is their turn to be checked. Returns the numbers of all that are checked.
-std::vector<std::uint64_t> check_some(RequestQueue& queue, const std::vector<std::uint64_t>& leaving = {}) {
+std::vector<std::uint64_t> check_some(RequestQueue& queue, const std::vector<std::uint64_t>& leaving = {},
+                                      std::int64_t now_ns = 0) {
   std::vector<std::uint64_t> checked;
-  queue.drop_some([&](Request& request) {
+  queue.drop_some(now_ns, [&](Request& request) {
     checked.push_back(request.number);
     return std::ranges::find(leaving, request.number) != leaving.end();
   });
@@ -111,6 +112,27 @@ TEST(RequestQueue, NoneIsCheckedLaterBecauseOthersLeaveOrCome) {
   branch->number = 2;
   queue.add_branch(std::move(branch));
   EXPECT_EQ(check_some(queue).front(), next);
+}
+
+TEST(RequestQueue, AllAreCheckedOnceAfterAClientLeftOrWhenTheTimeOfOneIsOver) {
+  constexpr std::int64_t kMs = 1'000'000;
+  RequestQueue queue;
+  constexpr std::size_t kMany = 3 * RequestQueue::kMostChecked;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    auto made = waiting_request({.id = "a"});
+    made->submitted_ns = 10 * kMs;
+    if (i == 150) made->job.longest_ms = 5;
+    if (i == 160) made->job.longest_ms = 9;
+    queue.add(std::move(made));
+  }
+  EXPECT_EQ(check_some(queue, {}, 15 * kMs).size(), RequestQueue::kMostChecked);
+  queue.check_all();
+  EXPECT_EQ(check_some(queue, {180}, 15 * kMs).size(), kMany);
+  EXPECT_EQ(check_some(queue, {}, 15 * kMs).front(), 1U) << "the cycle begins anew";
+  EXPECT_EQ(check_some(queue, {151}, 15 * kMs + 1).size(), kMany - 1);
+  EXPECT_EQ(check_some(queue, {}, 19 * kMs).size(), RequestQueue::kMostChecked);
+  EXPECT_EQ(check_some(queue, {161}, 19 * kMs + 1).size(), kMany - 2);
+  EXPECT_EQ(check_some(queue, {}, 1'000 * kMs).size(), RequestQueue::kMostChecked) << "the others have time";
 }
 
 TEST(RequestQueue, ASessionOvertakesItsOwnAndPassesOthersOfItsKey) {

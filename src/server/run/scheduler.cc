@@ -94,8 +94,8 @@ void Scheduler::stop() {
 bool Scheduler::collect() {
   const bool has_work = changed_ || any_of(options_.embeddings) || audit_.due() ||
                         std::ranges::any_of(active_, [](const auto& request) { return request->has_work(); });
-  const auto wait = has_work ? std::chrono::milliseconds(0) : kLongestWait;
-  Inbox::Arrived arrived = inbox_.collect(wait);
+  Inbox::Arrived arrived = inbox_.collect(has_work ? std::chrono::milliseconds(0) : kLongestWait);
+  if (arrived.left) waiting_->check_all();
   changed_ |= arrived.any();
   for (auto& request : arrived.requests) waiting_->add(std::move(request));
   for (const LoadedState& done : arrived.loaded) {
@@ -527,7 +527,7 @@ void Scheduler::drop_gone() {
     return request.sink == nullptr;
   };
   for (const auto& request : active_) drop(*request);
-  waiting_->drop_some(drop);
+  waiting_->drop_some(clock_.monotonic_ns(), drop);
   erase_finished();
 }
 

@@ -119,7 +119,7 @@ class Scheduler {
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
   void close() { inbox_.close(); }                   // any thread: no request is accepted any more
-  void wake() { inbox_.wake(); }                     // any thread: options.embeddings has work
+  void wake() { inbox_.note_left(); }  // any thread: options.embeddings has work, or a client of a request has left
   SchedulerStats stats() const;                      // any thread
   const Places& places() const { return *places_; }  // any thread
   bool idle() const { return inbox_.idle(); }        // any thread: every job has ended

@@ -172,5 +172,54 @@ TEST(SchedulerRounds, LookAtAFewOfAThousandThatWait) {
   spdlog::set_level(spdlog::level::info);
 }
 
+// A client that leaves while a thousand wait.
+class LeavingSink final : public JobSink {
+ public:
+  void on_prefill(const JobStats&, std::size_t, double) override {}
+  bool on_token(TokenId, const JobStats&) override { return true; }
+  void on_done(Finish finish, const JobStats&, const std::optional<Error>&) override { ended = finish; }
+  bool gone() const override { return left; }
+
+  bool left = false;
+  std::optional<Finish> ended;
+};
+
+// All on the engine thread, between two of its calls.
+TEST(SchedulerRounds, OneThatLeavesOrIsLateInTheQueueEndsInTheNext) {
+  SteppingClock clock;
+  World world(WorldOptions{.scheduler = {.parallel = 1}, .clock = &clock});
+  std::mt19937 random(48);
+  auto runs = submit_with(world, random_tokens(random, 4), 60, 0);
+  std::vector<std::shared_ptr<LeavingSink>> sinks;
+  for (int i = 0; i < 1'000; ++i) {
+    Job job{.id = "waits", .kind = "chat", .prompt = random_tokens(random, 20), .sampling = World::greedy()};
+    job.max_tokens = 1;
+    if (i == 700) job.longest_ms = 1e5;
+    sinks.push_back(std::make_shared<LeavingSink>());
+    ASSERT_TRUE(world.scheduler.submit(std::move(job), sinks.back()).ok());
+  }
+  std::size_t decodes = 0;
+  std::vector<std::optional<Finish>> ends;
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken>) {
+    ++decodes;
+    if (decodes == 10) {
+      sinks[900]->left = true;
+      world.scheduler.wake();
+      clock.step_ns = 200'000'000'000;  // the other one's time is over
+    }
+    if (decodes == 11) clock.step_ns = 1'000;
+    if (decodes == 12) ends = {sinks[900]->ended, sinks[700]->ended, sinks[800]->ended};
+  });
+  world.start();
+  EXPECT_EQ(runs.get().tokens.size(), 60U);
+  ASSERT_EQ(ends.size(), 3U);
+  EXPECT_EQ(ends[0], Finish::kGone);
+  EXPECT_EQ(ends[1], Finish::kError);
+  EXPECT_FALSE(ends[2]) << "it has time";
+  spdlog::set_level(spdlog::level::off);  // a line for each of the thousand
+  world.stop();
+  spdlog::set_level(spdlog::level::info);
+}
+
 }  // namespace
 }  // namespace kvkeep::server
