@@ -2,7 +2,7 @@
 
 // Chooses the next call: which request starts, which ones decode together, which one prefills and how much of it, and
 // which one gives cells back when the model's memory runs short. Pure: the scheduler shows what there is, asks before
-// each call of a round, and carries out the answer. What an order costs or saves is time, never a token.
+// each call of a round, and carries out the answer. An order costs or saves time, never a token.
 //
 // The order (docs/scheduling.md):
 // - Requests that gave their cells back start first, in order of admission. One that must wait for room lets younger
