@@ -241,6 +241,20 @@ TEST(Branches, SeveralPromptsAreTakenTogetherOrNotAtAll) {
   expect_replies(world, second, of_second.replies);
 }
 
+// One runs at a time: the others would wait for a place, and have all that they were asked for.
+TEST(Branches, ThoseThatEndWithTheirFirstTokenDoNotWait) {
+  World world(WorldOptions{.scheduler = {.parallel = 1}});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 50), 1);
+  job.max_tokens = 1;
+  auto replies = submit_branching(world, job, 3);
+  world.start();
+  for (auto& future : replies) EXPECT_EQ(future.get().tokens.size(), 1U);
+  EXPECT_EQ(world.ask(random_tokens(random, 20), 3).tokens.size(), 3U);
+  EXPECT_EQ(world.scheduler.stats().requests, 2U);
+  EXPECT_TRUE(world.scheduler.idle());
+}
+
 // A client that needs an answer soon gets none rather than a late one, and the next request goes on from there.
 TEST(Branches, ALimitOfTimeEndsThePrefill) {
   SteppingClock clock;

@@ -412,11 +412,11 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
     } else {
       if (!std::exchange(waits, true)) sequences_.capture_point(*request.seq, policy::CutReason::kTurn);
       note_late(placed, request.first_token_ns);
-      waiting_->add_branch(std::move(branch));
     }
     placed.first_token_ns = request.first_token_ns;
     placed.stats.prompt_ms = request.stats.prompt_ms;
     sampled(placed, first_tokens.front());
+    if (branch != nullptr && placed.sink != nullptr) waiting_->add_branch(std::move(branch));
     first_tokens = first_tokens.subspan(1);
   }
 }
