@@ -59,9 +59,9 @@ struct ServerCore {
   RoomQueue<Connection> waiting_for_room;
   std::size_t exchanges = 0;  // requests in handlers, or with a kept writer
   std::uint64_t requests = 0;
-  std::vector<char> scratch;          // the buffer that every connection reads into
+  std::vector<char> scratch;               // the buffer that every connection reads into
   std::function<void()> on_leave = [] {};  // see HttpServer::on_leave()
-  std::function<void()> on_change{};  // called when a connection or an exchange has ended
+  std::function<void()> on_change{};       // called when a connection or an exchange has ended
 };
 
 }  // namespace kvkeep::server

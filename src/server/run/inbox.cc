@@ -33,12 +33,15 @@ Status Inbox::check_room(std::size_t replies, const Job& job) const {
   const auto found = of_owner_.find(job.owner);
   const std::size_t own = found == of_owner_.end() ? 0 : found->second;
   if (job.key != policy::kNoKey && own + replies > limits_.of_key) {
-    return busy(fmt::format("{} requests with this API key run or wait, and {} may; try again later", own, limits_.of_key));
+    return busy(
+        fmt::format("{} requests with this API key run or wait, and {} may; try again later", own, limits_.of_key));
   }
   const std::size_t share = share_of_queue(limits_, of_owner_.size() - (own > 0 ? 1 : 0));
   if (open <= limits_.places + limits_.queue / 2 || own == 0 || own + replies <= share) return {};
-  return busy(fmt::format("{} requests of this client run or wait, and the queue has room for {} of one client: the rest is "
-                          "for others; try again later", own, share));
+  return busy(
+      fmt::format("{} requests of this client run or wait, and the queue has room for {} of one client: the rest is "
+                  "for others; try again later",
+                  own, share));
 }
 
 Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
@@ -49,11 +52,11 @@ Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   const Job& job = requests.front()->job;
   const std::size_t most = job.key == policy::kNoKey ? limits_.open() : std::min(limits_.open(), limits_.of_key);
   if (replies > most) {
-    return invalid(fmt::format(
-        "{} replies are more than this server may hold at a time{}: ask for at most {}, or start "
-        "it with a larger --{}",
-        replies, most < limits_.open() ? " for one API key" : "", most,
-        most < limits_.open() ? "key-limit" : "queue-limit"));
+    return invalid(
+        fmt::format("{} replies are more than this server may hold at a time{}: ask for at most {}, or start "
+                    "it with a larger --{}",
+                    replies, most < limits_.open() ? " for one API key" : "", most,
+                    most < limits_.open() ? "key-limit" : "queue-limit"));
   }
   MutexLock lock(mutex_);
   if (closed_ || stopping_) return busy("the server is shutting down");

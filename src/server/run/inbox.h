@@ -60,7 +60,7 @@ class Inbox {
   void deliver(LoadedState loaded);
   void wake();       // ends a wait in collect(), or the next one
   void note_left();  // the same, and says that a client may have left
-  void close();  // further requests are refused (kBusy)
+  void close();      // further requests are refused (kBusy)
   bool closed() const { return closed_; }
   void stop();
   bool stopping() const { return stopping_; }
@@ -113,8 +113,8 @@ class Inbox {
   std::deque<Question> questions_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;
   bool left_ GUARDED_BY(mutex_) = false;
-  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;                              // accepted and not ended
-  std::size_t ahead_ GUARDED_BY(mutex_) = 0;                                  // of these, prefills ahead
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
+  std::size_t ahead_ GUARDED_BY(mutex_) = 0;      // of these, prefills ahead
   // Of these, by owner; those without one are not counted.
   std::unordered_map<std::uint64_t, std::size_t> of_owner_ GUARDED_BY(mutex_);
   const std::unique_ptr<ServedRate> served_ GUARDED_BY(mutex_);

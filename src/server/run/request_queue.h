@@ -81,11 +81,11 @@ class RequestQueue {
   std::uint64_t served_last_ = policy::kNoSession;
   std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
   std::vector<AwaitedPrompt> awaited_;
-  std::size_t searching_ = 0;   // requests that await a search
-  std::size_t branches_ = 0;    // of all requests
+  std::size_t searching_ = 0;  // requests that await a search
+  std::size_t branches_ = 0;   // of all requests
   bool checks_all_ = false;
   std::int64_t first_due_ns_ = INT64_MAX;  // Job::longest_ms of none ends earlier
-  std::size_t checked_to_ = 0;  // the place after the last one that drop_some() looked at
+  std::size_t checked_to_ = 0;             // the place after the last one that drop_some() looked at
 };
 
 }  // namespace kvkeep::server

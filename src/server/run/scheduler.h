@@ -118,9 +118,9 @@ class Scheduler {
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
-  void close() { inbox_.close(); }                   // any thread: no request is accepted any more
+  void close() { inbox_.close(); }     // any thread: no request is accepted any more
   void wake() { inbox_.note_left(); }  // any thread: options.embeddings has work, or a client of a request has left
-  SchedulerStats stats() const;                      // any thread
+  SchedulerStats stats() const;        // any thread
   const Places& places() const { return *places_; }  // any thread
   bool idle() const { return inbox_.idle(); }        // any thread: every job has ended
 
