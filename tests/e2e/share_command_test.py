@@ -74,10 +74,10 @@ class FilledCase(ExactnessCase):
         """A server without a disk goes on from what was pushed. On a busy machine a look-up may be late, which is a miss:
         one server of three must have none."""
         for _ in range(3):
-            with self.server("--share", url, "--share-mode", "read", *flags, *FLAGS, model_path=self.model_path) as server:
-                prefilled, fresh = self.go_on(server)
-                if prefilled <= fresh + len(self.talks) * self.lost:
-                    return
+            server = self.server("--share", url, "--share-mode", "read", *flags, *FLAGS, model_path=self.model_path)
+            prefilled, fresh = self.go_on(server)
+            if prefilled <= fresh + len(self.talks) * self.lost:
+                return
         self.fail(f"{prefilled} tokens prefilled, of which {fresh} were never computed")
 
     def check_pull(self, url, pushed, *flags):
@@ -88,8 +88,7 @@ class FilledCase(ExactnessCase):
         self.assertEqual(pulled["turns"], pushed["turns"])
         self.assertEqual(share("pull", url, "--kv-disk-dir", target, *flags)["models"][0]["added"]["objects"], 0)
         self.assertEqual(run_program("cache", "verify", "--kv-disk-dir", target).returncode, 0)
-        with self.server("--kv-disk-dir", target, *FLAGS, model_path=self.model_path) as server:
-            self.assert_warm(server)
+        self.assert_warm(self.server("--kv-disk-dir", target, *FLAGS, model_path=self.model_path))
 
 
 class Sliceable(FilledCase):
@@ -166,15 +165,15 @@ class Sliceable(FilledCase):
         url = f"dir:{fresh_directory('shared')}"
         share("push", url, "--kv-disk-dir", self.filled)
         target = fresh_directory("served")
-        with self.server("--kv-disk-dir", target, *FLAGS, model_path=self.model_path) as server:
-            pulled = share("pull", url, "--kv-disk-dir", target)["models"][0]
-            self.assertEqual(pulled["added"]["objects"], len(segments(self.filled)))
-            self.assertGreater(pulled["turns_left"], 0)
-            self.assertEqual(share("push", url, "--kv-disk-dir", target)["models"][0]["present"]["objects"],
-                             len(segments(self.filled)))
-            known = self.computed[0] - 16  # the reply's ids may be others, without the sampled ones
-            wait_until(lambda: server.post("/cache/lookup", {"messages": self.talks[0]})["cached_tokens"] >= known,
-                       "the server finds what was pulled")
+        server = self.server("--kv-disk-dir", target, *FLAGS, model_path=self.model_path)
+        pulled = share("pull", url, "--kv-disk-dir", target)["models"][0]
+        self.assertEqual(pulled["added"]["objects"], len(segments(self.filled)))
+        self.assertGreater(pulled["turns_left"], 0)
+        self.assertEqual(share("push", url, "--kv-disk-dir", target)["models"][0]["present"]["objects"],
+                         len(segments(self.filled)))
+        known = self.computed[0] - 16  # the reply's ids may be others, without the sampled ones
+        wait_until(lambda: server.post("/cache/lookup", {"messages": self.talks[0]})["cached_tokens"] >= known,
+                   "the server finds what was pulled")
 
     def test_a_killed_pull_goes_on(self):
         url = f"dir:{fresh_directory('shared')}"
