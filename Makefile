@@ -70,6 +70,7 @@ test-slow: all ## the slow tests: kill loops, flags that take many starts, workl
 	@$(call run_tests,build,slow)
 
 test-long: all ## what neither runs: thousands of random histories, every mutant, clang-tidy, every workload in every variant (most of an hour)
+	@scripts/setup-s3-gateway && cmake build >/dev/null
 	@$(call run_tests,build,long)
 
 # $(call test_in,preset): configures, builds and runs the everyday tests of another preset in build/<preset>.

@@ -6,7 +6,8 @@ import sys
 import time
 
 DOUBLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../share/s3_double.py")
-AWS = {"AWS_ACCESS_KEY_ID": "kvkey", "AWS_SECRET_ACCESS_KEY": "kvsecret"}  # the environment of its clients
+# The environment of its clients. Swift, the other S3 service of tests (swift_process.py), has colons in all its access keys.
+AWS = {"AWS_ACCESS_KEY_ID": "kv:server", "AWS_SECRET_ACCESS_KEY": "kvsecret"}
 
 
 class S3Process:
@@ -18,7 +19,8 @@ class S3Process:
 
     def __enter__(self, limit_s=20):
         port_file = f"{self.directory}/port"
-        self.process = subprocess.Popen([sys.executable, "-B", DOUBLE, "--port-file", port_file, *self.flags],
+        keys = ["--access-key", AWS["AWS_ACCESS_KEY_ID"], "--secret-key", AWS["AWS_SECRET_ACCESS_KEY"]]
+        self.process = subprocess.Popen([sys.executable, "-B", DOUBLE, "--port-file", port_file, *keys, *self.flags],
                                         stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + limit_s
         while not os.path.exists(port_file):
