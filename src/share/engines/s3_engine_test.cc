@@ -72,5 +72,26 @@ TEST(S3Engine, AConnectionThatIsSilentHoldsNothingUp) {
   EXPECT_LT(ms_of_heads(*engine, many_names(32)), 20'000);
 }
 
+// The next answer on that connection begins with the rest of this one, and is none.
+TEST(S3Engine, BytesThatWereNotAnnouncedAreNoAnswer) {
+  S3Double server({"--excess-bytes", "700"});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 200);
+  ASSERT_TRUE(engine->put(object_name(0), bytes, {}, 100, soon()).ok());
+  std::size_t answered = 0;
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  for (int i = 0; i < 20; ++i) {
+    const HeadBytes head = engine->heads({object_name(0)}, bytes.size(), soon()).front();
+    if (head.ok()) {
+      EXPECT_EQ(*head, bytes) << i;
+      ++answered;
+    } else {
+      EXPECT_EQ(head.error().kind, ErrorKind::kIo) << head.error().message;
+    }
+  }
+  EXPECT_GT(answered, 0u);
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 20'000) << "none waits for its deadline";
+}
+
 }  // namespace
 }  // namespace kvkeep::share
