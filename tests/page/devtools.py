@@ -128,15 +128,18 @@ class Tab:
         self._browser.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     def serve(self, path, body, content_type="application/json"):
-        """From now on requests of the page for this path are answered with this text instead of the server's."""
+        """From now on requests of the page for this path are answered with this text instead of the server's, or with what a
+        function makes of the fields of the query."""
         self._answers[path] = (content_type, body)
         self.call("Fetch.enable", patterns=[{"urlPattern": f"*{one}*"} for one in self._answers])
 
     def answer(self, paused):
-        path = urllib.parse.urlsplit(paused["request"]["url"]).path
-        if path not in self._answers:
+        url = urllib.parse.urlsplit(paused["request"]["url"])
+        if url.path not in self._answers:
             return self._browser.tell("Fetch.continueRequest", self._session, requestId=paused["requestId"])
-        content_type, body = self._answers[path]
+        content_type, body = self._answers[url.path]
+        if callable(body):
+            body = body(dict(urllib.parse.parse_qsl(url.query)))
         return self._browser.tell("Fetch.fulfillRequest", self._session, requestId=paused["requestId"], responseCode=200,
                                   responseHeaders=[{"name": "Content-Type", "value": content_type}],
                                   body=base64.b64encode(body.encode()).decode())
@@ -217,6 +220,25 @@ class Tab:
             self._timed = True
         metrics = {one["name"]: one["value"] for one in self.call("Performance.getMetrics")["metrics"]}
         return 1000 * metrics["TaskDuration"]
+
+    def tasks_ms(self, act):
+        """Processor time of each task of the page's thread while this runs. Between two tasks the page can draw and answer."""
+        self.call("Tracing.start", traceConfig={"includedCategories": ["disabled-by-default-devtools.timeline", "blink.user_timing"]})
+        self.run("performance.mark('this page')")
+        act()
+        # The protocol's own work for these calls is the page's as well: what they ask for is little.
+        self.call("Tracing.end")
+        seen, deadline = [], time.monotonic() + LIMIT_S
+        while not any(event["method"] == "Tracing.tracingComplete" for event in self.events):
+            if time.monotonic() > deadline:
+                raise AssertionError("the trace does not end")
+            self._browser.listen(0.05)
+        for event in [one for one in self.events if one["method"].startswith("Tracing.")]:
+            seen += event["params"].get("value", [])
+            self.events.remove(event)
+        mark = next(one for one in seen if one["name"] == "this page")
+        # Those that the trace's begin or end cut, which are calls of this protocol, have no duration.
+        return [one["tdur"] / 1000 for one in seen if one["name"] == "RunTask" and "tdur" in one and (one["pid"], one["tid"]) == (mark["pid"], mark["tid"])]
 
     def picture(self, path, whole=False):
         data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]

@@ -3,6 +3,7 @@
 
 import {cachedOf} from "../shared/sources.js";
 import {bytes, grouped, plural} from "../shared/text.js";
+import {Prefix} from "./prefix_layout.js";
 
 const number = value => typeof value === "number" && Number.isFinite(value) ? value : null;
 const count = value => Math.max(0, number(value) ?? 0);
@@ -54,8 +55,9 @@ export function readCache(reply) {
   return {
     model: text(reply.model), memoryClass: text(reply.memory_class), uptimeS: started === null || now === null ? null : Math.max(0, now - started),
     waiting: count(reply.requests?.waiting),
-    // Whatever changes what is stored changes one of these.
-    changes: [reply.segments, reply.tokens, reply.points, reply.requests?.accepted, list(reply.ended)[0]?.id ?? null],
+    // Changes with what is stored, and with what was used of it.
+    stored: JSON.stringify([reply.segments, reply.tokens, reply.points, list(reply.tiers).map(tier => tier.used_bytes)]),
+    used: JSON.stringify([reply.requests?.accepted, list(reply.ended)[0]?.id]),
     totals: {requests: count(reply.requests?.accepted), ...cached, prefilled, prompt: cachedOf(cached) + prefilled, sampled: count(reply.predicted_tokens),
              savedS: number(reply.saved?.seconds), savedEverS: number(reply.saved?.ever?.seconds), ratio: fresh > 0 ? prefilled / fresh : null},
     tiers: [...memoryOf(reply.cells), ...list(reply.tiers).map(readTier)],
@@ -118,12 +120,13 @@ export const readOffenders = reply => list(reply.offenders).map((one, i) => ({
 // 1 for state that was used just now, less by a quarter for each ten times as long.
 const heatOf = idleS => Math.min(1, Math.max(0, 1 - Math.log10(1 + idleS / 60) / 4));
 
+const TIERS_OF = [[], ["ram"], ["disk"], ["ram", "disk"]];
+
 function readPrefix(one, now) {
   const idleS = Math.max(0, now - count(one.last_use));
-  const tiers = [["ram", one.ram_bytes], ["disk", one.disk_bytes]].filter(([, size]) => size > 0).map(([name]) => name);
-  return {id: count(one.number), name: text(one.id), parent: count(one.parent), begin: count(one.begin), end: count(one.end),
-          bytes: Math.max(count(one.ram_bytes), count(one.disk_bytes)), tiers, heat: heatOf(idleS), idleS, uses: count(one.hits), points: count(one.points),
-          pinned: one.pinned === true, kept: count(one.kept_until) > now};
+  const tiers = TIERS_OF[(one.ram_bytes > 0 ? 1 : 0) + (one.disk_bytes > 0 ? 2 : 0)];
+  return new Prefix(count(one.number), count(one.parent), count(one.begin), count(one.end), Math.max(count(one.ram_bytes), count(one.disk_bytes)), heatOf(idleS),
+                    {name: text(one.id), tiers, idleS, uses: count(one.hits), points: count(one.points), pinned: one.pinned === true, kept: count(one.kept_until) > now});
 }
 
 export const readTree = reply => ({nodes: list(reply.prefixes).map(one => readPrefix(one, count(reply.now))), next: number(reply.next)});

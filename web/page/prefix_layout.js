@@ -1,45 +1,104 @@
 // The stored prefixes as a tree: which rows a list of them has, and where a map draws each. Pure.
 
 const byUse = (a, b) => b.heat - a.heat || a.begin - b.begin || (a.id < b.id ? -1 : 1);
+const STEP = 500;  // nodes of one step of layingOut(): well below a millisecond
 
-// Orders nodes ({id, parent, begin, end, heat, bytes...}) as a walk from the roots, the hottest branch first, and gives
-// each its children, its level (how many branchings are above it), the end of its subtree in the order, its subtree's
-// bytes and its share of the leaves, [leafBegin, leafEnd). A node whose parent is not there is a root: a reply of the
-// server may have left the parent out.
-export function layOut(nodes) {
-  const made = new Map(nodes.map(node => [node.id, {...node, children: [], level: 0, allBytes: node.bytes}]));
-  const roots = [];
-  for (const node of made.values()) (made.get(node.parent)?.children ?? roots).push(node);
-  const order = [];
-  let leaves = 0;
+// One stored prefix: what the server says of it, and its place in the tree. All members are set here: engines turn objects
+// that get members later into slow ones, and ten thousand of those cost a tenth of a second.
+export class Prefix {
+  constructor(id, parent, begin, end, bytes, heat, {name = "", tiers = [], idleS = 0, uses = 0, points = 0, pinned = false, kept = false} = {}) {
+    this.id = id;
+    this.parent = parent;
+    this.begin = begin;
+    this.end = end;
+    this.bytes = bytes;
+    this.heat = heat;
+    this.name = name;
+    this.tiers = tiers;
+    this.idleS = idleS;
+    this.uses = uses;
+    this.points = points;
+    this.pinned = pinned;
+    this.kept = kept;
+    this.clear();
+  }
+
+  // Forgets its place.
+  clear() {
+    this.above = null;
+    this.children = [];
+    this.depth = 0;        // how many nodes are above it
+    this.level = 0;        // how many branchings are above it
+    this.allBytes = this.bytes;
+    this.place = 0;        // in the order; its subtree ends at subtreeEnd
+    this.subtreeEnd = 0;
+    this.leafBegin = 0;    // its share of the leaves
+    this.leafEnd = 0;
+  }
+}
+
+// Orders nodes as a walk from the roots, the hottest branch first, and gives each its place. A node whose parent is not
+// there is a root: a reply of the server may have left the parent out. Yields now and then, so that other tasks can have
+// the thread in between; returns the tree.
+export function* layingOut(nodes) {
+  const byId = new Map(), roots = [], order = [];
+  let steps = 0, leaves = 0;
+  for (const node of nodes) {
+    node.clear();
+    byId.set(node.id, node);
+    if (++steps % STEP === 0) yield;
+  }
+  for (const node of byId.values()) {
+    (byId.get(node.parent)?.children ?? roots).push(node);
+    if (++steps % STEP === 0) yield;
+  }
   roots.sort(byUse);
+  yield;
   // No recursion: a conversation of a thousand turns is a thousand deep. A cycle is not reached from any root.
-  const stack = [...roots].reverse().map(node => ({node, next: 0}));
-  while (stack.length > 0) {
-    const frame = stack.at(-1), {node} = frame;
-    if (frame.next === 0) {
-      node.place = order.length;
-      node.leafBegin = leaves;
-      order.push(node);
-      node.children.sort(byUse);
-      if (node.children.length === 0) ++leaves;
-    }
-    if (frame.next < node.children.length) {
-      const child = node.children[frame.next++];
-      child.above = node;
-      child.level = node.level + (node.children.length > 1 ? 1 : 0);
-      stack.push({node: child, next: 0});
+  const waiting = [...roots].reverse();  // the next one last; null: the subtree of the last of `open` is complete
+  const open = [];
+  while (waiting.length > 0) {
+    const node = waiting.pop();
+    if (node === null) {
+      complete(open.pop(), order.length, leaves);
       continue;
     }
-    // A pin of a line of pieces has the name of the last one.
-    if (node.children.length === 1 && node.children[0].pinned) node.pinned = true;
-    node.leafEnd = leaves;
-    node.subtreeEnd = order.length;
-    if (node.above) node.above.allBytes += node.allBytes;
-    stack.pop();
+    node.place = order.length;
+    node.leafBegin = leaves;
+    order.push(node);
+    open.push(node);
+    waiting.push(null);
+    const {children} = node;
+    if (children.length === 0) ++leaves;
+    if (children.length > 1) children.sort(byUse);
+    for (let i = children.length - 1; i >= 0; --i) {
+      const child = children[i];
+      child.above = node;
+      child.depth = node.depth + 1;
+      child.level = node.level + (children.length > 1 ? 1 : 0);
+      waiting.push(child);
+    }
+    if (++steps % STEP === 0) yield;
   }
-  return {order, roots, leaves, byId: new Map(order.map(node => [node.id, node])),
-          tokensMax: order.reduce((most, node) => Math.max(most, node.end), 0)};
+  // Those of a cycle are in no order.
+  if (order.length < byId.size) for (const node of [...byId.values()]) if (order[node.place] !== node) byId.delete(node.id);
+  return {order, roots, leaves, byId};
+}
+
+function complete(node, subtreeEnd, leafEnd) {
+  node.subtreeEnd = subtreeEnd;
+  node.leafEnd = leafEnd;
+  // A pin of a line of pieces has the name of the last one.
+  if (node.children.length === 1 && node.children[0].pinned) node.pinned = true;
+  if (node.above) node.above.allBytes += node.allBytes;
+}
+
+// The same without pauses.
+export function layOut(nodes) {
+  const steps = layingOut(nodes);
+  let step = steps.next();
+  while (!step.done) step = steps.next();
+  return step.value;
 }
 
 // The rows of a list in which the nodes of `closed` (ids) hide their subtrees.

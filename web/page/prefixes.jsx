@@ -1,6 +1,6 @@
 // The view of what is stored: the map, the list, and what can be done with a prefix.
 
-import {useEffect, useMemo, useState} from "preact/hooks";
+import {useEffect, useMemo, useRef, useState} from "preact/hooks";
 import {Legend} from "../shared/bar.jsx";
 import {SOURCES} from "../shared/sources.js";
 import {ago, bytes, grouped, plural, shown} from "../shared/text.js";
@@ -8,16 +8,15 @@ import {ask} from "./api.js";
 import {confirmed} from "./confirm.jsx";
 import {live} from "./live.js";
 import {readTree} from "./model.js";
+import {retryMs, treeIsDue} from "./pace.js";
 import {PrefixList} from "./prefix_list.jsx";
 import {PrefixMap} from "./prefix_map.jsx";
-import {closedAtFirst, layOut, rowsOf} from "./prefix_layout.js";
+import {closedAtFirst, layingOut, rowsOf} from "./prefix_layout.js";
+import {inSlices} from "./slices.js";
 
 const OPEN_AT_FIRST = 200;
-const REFRESH_MS = 2_000;
-const PAGE = 5_000, MOST_PAGES = 10;
-
-// What changes the tree changes one of these counts. Pages that wait for a change ask for no tree.
-const changesOf = cache => JSON.stringify(cache?.changes ?? null);
+// Small pages: each is read in one go, between two frames.
+const PAGE = 2_000, MOST_PAGES = 25;
 
 async function fetchTree() {
   const nodes = [];
@@ -27,32 +26,52 @@ async function fetchTree() {
     nodes.push(...read.nodes);
     next = read.next;
   }
-  return {tree: layOut(nodes), isWhole: next === null};
+  return {tree: await inSlices(layingOut(nodes)), isWhole: next === null};
 }
 
-// The tree, asked for again after each change of the cache while the view is open.
+// Follows the tree while the view is open: asks for it again when the server's figures say that it changed.
+class TreeWatch {
+  #show;
+  #seen = null;
+  #asking = false;
+  #isAskedFor = false;
+  #failures = 0;
+  #notBefore = -Infinity;
+
+  constructor(show) { this.#show = show; }
+
+  // Looks whether the tree changed; with `isAskedFor` it did.
+  async look(isAskedFor = false) {
+    this.#isAskedFor ||= isAskedFor;
+    const {state, cache} = live.value, at = performance.now();
+    if (this.#asking || state !== "live" || !(this.#isAskedFor || at >= this.#notBefore && treeIsDue(this.#seen, cache, at))) return;
+    this.#asking = true;
+    this.#isAskedFor = false;
+    try {
+      const found = await fetchTree();
+      this.#show({...found, why: ""});
+      this.#seen = {stored: cache.stored, used: cache.used, at, tookMs: performance.now() - at};
+      this.#failures = 0;
+    } catch (error) {
+      this.#show(before => ({...before, why: error.message}));
+      this.#notBefore = performance.now() + retryMs(error.status ?? null, ++this.#failures);
+    }
+    this.#asking = false;
+    if (this.#isAskedFor) this.look();
+  }
+}
+
 function useTree() {
   const [state, setState] = useState({tree: null, isWhole: true, why: ""});
-  const [turn, setTurn] = useState(0);
+  const watch = useRef(null);
   useEffect(() => {
-    let timer = 0, over = false, seen = "";
-    const look = async () => {
-      const changes = changesOf(live.value.cache);
-      if (!document.hidden && changes !== seen) {
-        try {
-          const found = await fetchTree();
-          seen = changes;
-          if (!over) setState({...found, why: ""});
-        } catch (error) {
-          if (!over) setState(before => ({...before, why: error.message}));
-        }
-      }
-      if (!over) timer = setTimeout(look, REFRESH_MS);
-    };
-    look();
-    return () => { over = true; clearTimeout(timer); };
-  }, [turn]);
-  return [state, () => setTurn(count => count + 1)];
+    let isOpen = true;
+    watch.current = new TreeWatch(change => isOpen && setState(change));
+    watch.current.look();
+    const end = live.follow(() => watch.current.look());
+    return () => { isOpen = false; end(); };
+  }, []);
+  return [state, () => watch.current.look(true)];
 }
 
 function Selected({node, act, onFocus, isFocus}) {

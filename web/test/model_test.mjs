@@ -59,3 +59,15 @@ test("prefixes are hot when they were used just now", () => {
   assert.deepEqual([nodes[0].tiers, nodes[0].bytes, nodes[0].pinned], [["ram", "disk"], 9, true]);
   assert.ok(nodes[1].heat < 0.1 && !nodes[1].pinned && nodes[1].kept);
 });
+
+test("what is stored is told from what was used", () => {
+  const reply = {segments: 3, tokens: 90, points: 0, tiers: [{name: "ram", used_bytes: 5}], requests: {accepted: 7}, ended: [{id: "a"}]};
+  const first = readCache(reply), used = readCache({...reply, requests: {accepted: 8}, ended: [{id: "b"}]});
+  assert.equal(used.stored, first.stored);
+  assert.notEqual(used.used, first.used);
+  for (const change of [{segments: 4}, {tokens: 91}, {points: 1}, {tiers: [{name: "ram", used_bytes: 6}]}]) {
+    const stored = readCache({...reply, ...change});
+    assert.notEqual(stored.stored, first.stored, JSON.stringify(change));
+    assert.equal(stored.used, first.used);
+  }
+});

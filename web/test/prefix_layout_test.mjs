@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {closedAtFirst, layOut, nodeAt, rectanglesOf, rowsOf} from "../page/prefix_layout.js";
+import {closedAtFirst, layingOut, layOut, nodeAt, Prefix, rectanglesOf, rowsOf} from "../page/prefix_layout.js";
 
 // A generator whose seed is printed, so that a failure can be repeated.
 const seed = Number(process.env.KVKEEP_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -8,7 +8,7 @@ console.log(`KVKEEP_TEST_SEED=${seed}`);
 let state = seed;
 const below = most => { state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 1; return state % most; };
 
-const node = (id, parent, begin, end, heat = 1) => ({id, parent, begin, end, heat, bytes: end - begin, tiers: []});
+const node = (id, parent, begin, end, heat = 1, more = {}) => new Prefix(id, parent, begin, end, end - begin, heat, more);
 function randomTree(count) {
   const nodes = [node(1, 0, 0, 5)];
   for (let id = 2; id <= count; ++id) {
@@ -23,13 +23,13 @@ function naive(nodes) {
   const sorted = list => list.sort((a, b) => b.heat - a.heat || a.begin - b.begin || (a.id < b.id ? -1 : 1));
   const childrenOf = id => sorted(nodes.filter(one => one.parent === id));
   const order = [];
-  const walk = (one, level) => {
-    order.push([one.id, level]);
+  const walk = (one, level, depth) => {
+    order.push([one.id, level, depth]);
     const children = childrenOf(one.id);
-    for (const child of children) walk(child, level + (children.length > 1 ? 1 : 0));
+    for (const child of children) walk(child, level + (children.length > 1 ? 1 : 0), depth + 1);
   };
   const known = new Set(nodes.map(one => one.id));
-  for (const root of sorted(nodes.filter(one => !known.has(one.parent)))) walk(root, 0);
+  for (const root of sorted(nodes.filter(one => !known.has(one.parent)))) walk(root, 0, 0);
   return order;
 }
 const bytesBelow = (nodes, id) => nodes.filter(one => one.parent === id).reduce((sum, one) => sum + bytesBelow(nodes, one.id), nodes.find(one => one.id === id).bytes);
@@ -37,8 +37,10 @@ const bytesBelow = (nodes, id) => nodes.filter(one => one.parent === id).reduce(
 test("the order, levels and sizes are those of a plain walk", () => {
   for (let round = 0; round < 200; ++round) {
     const nodes = randomTree(1 + below(40)), tree = layOut(nodes);
-    assert.deepEqual(tree.order.map(one => [one.id, one.level]), naive(nodes));
-    for (const one of tree.order) {
+    assert.deepEqual(tree.order.map(one => [one.id, one.level, one.depth]), naive(nodes));
+    for (const [place, one] of tree.order.entries()) {
+      assert.equal(one.place, place);
+      assert.equal(tree.byId.get(one.id), one);
       assert.equal(one.allBytes, bytesBelow(nodes, one.id));
       assert.ok(one.leafEnd > one.leafBegin);
     }
@@ -59,7 +61,7 @@ test("closed nodes hide their subtrees and nothing else", () => {
 });
 
 test("a pin of the end of a line is one of the line, up to a branching", () => {
-  const pinned = {...node(4, 3, 15, 20), pinned: true};
+  const pinned = node(4, 3, 15, 20, 1, {pinned: true});
   const tree = layOut([node(1, 0, 0, 5), node(2, 1, 5, 10), node(3, 1, 5, 15), pinned, node(5, 4, 20, 25)]);
   assert.deepEqual(tree.order.filter(one => one.pinned).map(one => one.id).sort(), [3, 4]);
 });
@@ -68,7 +70,9 @@ test("a deep tree, a lost parent and a cycle do no harm", () => {
   const deep = Array.from({length: 50_000}, (_, i) => node(i + 1, i, i, i + 1));
   assert.equal(layOut(deep).order.length, 50_000);
   assert.deepEqual(layOut([node(5, 4, 10, 20)]).roots.map(one => one.id), [5]);
-  assert.deepEqual(layOut([node(1, 2, 0, 1), node(2, 1, 1, 2), node(3, 0, 0, 1)]).order.map(one => one.id), [3]);
+  const circular = layOut([node(1, 2, 0, 1), node(2, 1, 1, 2), node(3, 0, 0, 1)]);
+  assert.deepEqual(circular.order.map(one => one.id), [3]);
+  assert.deepEqual([...circular.byId.keys()], [3]);
   assert.deepEqual(layOut([]).order, []);
 });
 
@@ -90,4 +94,20 @@ test("the map shows each node that is large enough, within its frame", () => {
 test("ten thousand nodes make no more rectangles than there is room for", () => {
   const tree = layOut(randomTree(10_000));
   assert.ok(rectanglesOf(tree, null, 1_200, 260).length < 10_000);
+});
+
+test("nodes have one shape, and get no further members", () => {
+  const nodes = randomTree(50), before = Object.keys(nodes[0]);
+  for (const one of layOut(nodes).order) assert.deepEqual(Object.keys(one), before);
+});
+
+test("a tree that is laid out again is the same", () => {
+  const nodes = randomTree(200), first = JSON.stringify(layOut(nodes).order.map(one => [one.id, one.level, one.allBytes, one.subtreeEnd]));
+  assert.equal(JSON.stringify(layOut(nodes).order.map(one => [one.id, one.level, one.allBytes, one.subtreeEnd])), first);
+});
+
+test("the layout of a large tree is many small steps", () => {
+  let steps = 0;
+  for (const _ of layingOut(randomTree(10_000))) ++steps;
+  assert.ok(steps >= 50, `${steps}`);
 });
