@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import time
 import unittest
 
 from page_case import BASE_URL, PageCase, support
@@ -53,6 +54,41 @@ class Doors(PageCase):
         other = self.browser.tab()
         other.open(BASE_URL.format(server.port))
         other.wait("document.querySelector('dialog[open]')")
+
+    def test_a_dialog_that_was_closed_comes_back_when_it_is_wanted(self):
+        server = self.server("--api-key", "sesame")
+        tab = self.browser.tab()
+        tab.open(BASE_URL.format(server.port))
+        tab.wait("document.querySelector('dialog[open] input')")
+        tab.press("Escape")
+        tab.wait("!document.querySelector('dialog[open]')")
+        tab.has("The server refuses")
+        self.assertEqual(flaws(tab), [])
+        self.picture(tab, "refused")
+        for key in ("wrong", "sesame"):
+            tab.click_button("Enter the key…")
+            tab.wait("document.querySelector('dialog[open]') && document.activeElement.name === 'key'")
+            tab.run("document.activeElement.select()")
+            tab.type(key)
+            tab.press("Enter")
+            if key == "wrong":
+                tab.has("The server does not know this key.")
+                tab.press("Escape")
+                tab.wait("!document.querySelector('dialog[open]')")
+        tab.wait("document.querySelector('.state.live') && !document.querySelector('dialog[open], .banner')")
+
+    def test_a_refusal_is_asked_for_ever_more_rarely(self):
+        for flags in (("--api-key", "sesame"), ("--no-cache-api",)):
+            with self.subTest(flags[0]):
+                server = self.server(*flags)
+                tab = self.browser.tab()
+                tab.open(BASE_URL.format(server.port) + "#prefixes")
+                tab.has("The server refuses")
+                asks = lambda tab=tab: sum(len(tab.asked(path)) for path in ("/cache", "/cache/tree", "/cache/explain", "/cache/offenders"))
+                support.wait_until(lambda asks=asks: asks() >= 2, "the page asks again", limit_s=60)
+                time.sleep(8)
+                self.assertLessEqual(asks(), 4)  # after 0, 2, 6 and 14 s
+                self.assertLessEqual(server.log().count("http GET /cache"), 4, "each is a line of the log")
 
     def test_routes_that_are_off_leave_the_rest(self):
         tab = self.browser.tab()

@@ -1,17 +1,22 @@
-// Asks for the API key, once, when the server wants one.
+// Asks for the API key when the server begins to want one, and when the user wants to give one. Who closes the dialog is
+// not asked again, but by the banner's button.
 
 import {useEffect, useRef} from "preact/hooks";
 import {giveKey, keyState} from "./api.js";
-import {useStore} from "./store.js";
+import {Store, useStore} from "./store.js";
+
+const asked = new Store(0);
+
+export const askForKey = () => asked.update(times => times + 1);
 
 export function KeyDialog() {
-  const state = useStore(keyState);
+  const state = useStore(keyState), times = useStore(asked);
   const dialog = useRef(null), field = useRef(null);
   useEffect(() => {
     if (state !== "" && !dialog.current.open) dialog.current.showModal();
     if (state === "" && dialog.current.open) dialog.current.close();
     if (state === "wrong") field.current.select();
-  }, [state]);
+  }, [state, times]);
   const give = event => {
     event.preventDefault();
     giveKey(field.current.value.trim());

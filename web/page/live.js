@@ -3,17 +3,18 @@
 
 import {ask, keyState, ReplyError} from "./api.js";
 import {readCache, readExplained, readOffenders} from "./model.js";
+import {retryMs} from "./pace.js";
 import {Store} from "./store.js";
 
 const BUSY_MS = 500;     // between two looks while a request runs
 const IDLE_MS = 2_000;   // otherwise
-const RETRY_MS = 1_000;  // while there is no server
 const OFFENDERS_MS = 10_000;
 const LAST_REQUESTS = 64;
 const MOST_SAMPLES = 300;
 
-// state: "starting", "live", "lost" (no server), "refused" (no or a wrong key) or "paused" (nobody looks).
-export const live = new Store({state: "starting", why: "", cache: null, requests: [], offenders: [], samples: []});
+// state: "starting", "live", "lost" (no server), "refused" (status says how: 401 is no or a wrong key) or "paused" (nobody
+// looks).
+export const live = new Store({state: "starting", why: "", status: null, cache: null, requests: [], offenders: [], samples: []});
 
 // A server that began anew counts from 0: its samples do not go on from the former one's.
 function withSample(samples, cache) {
@@ -25,13 +26,22 @@ function withSample(samples, cache) {
 class Watch {
   #timer = 0;
   #asking = false;
+  #failures = 0;       // in a row
+  #again = false;      // to look at once after this look
+  #refusals = new Map();  // routes that the server does not have: when to ask again, and how often it refused
   #explained = new Map();
   #explainedFor = "";  // the requests that had ended then
   #offendersAt = -Infinity;
 
   begin() {
     document.addEventListener("visibilitychange", () => this.now());
-    keyState.follow(state => state === "" && this.now());
+    keyState.follow(state => state === "" && this.#withNewKey());
+    this.now();
+  }
+
+  #withNewKey() {
+    this.#failures = 0;
+    this.#again = this.#asking;  // with the old key
     this.now();
   }
 
@@ -43,7 +53,8 @@ class Watch {
     this.#asking = true;
     this.#look().then(wait => {
       this.#asking = false;
-      this.#timer = setTimeout(() => this.now(), wait);
+      this.#timer = setTimeout(() => this.now(), this.#again ? 0 : wait);
+      this.#again = false;
     });
   }
 
@@ -52,23 +63,30 @@ class Watch {
       const cache = await ask("cache?hottest=0").then(readCache);
       const [explained, offenders] = await Promise.all([this.#explanations(cache.ended), this.#offenders()]);
       const requests = cache.ended.map(one => ({client: one.kind, cause: null, ...one, ...explained.get(one.id)}));
-      live.update(before => ({state: "live", why: "", cache, requests, offenders, samples: withSample(before.samples, cache)}));
+      this.#failures = 0;
+      live.update(before => ({state: "live", why: "", status: null, cache, requests, offenders, samples: withSample(before.samples, cache)}));
       return cache.running.length > 0 || cache.waiting > 0 ? BUSY_MS : IDLE_MS;
     } catch (error) {
       this.#explainedFor = "";
-      const refused = error instanceof ReplyError;
-      live.update(before => ({...before, state: refused ? "refused" : "lost", why: error.message}));
-      return RETRY_MS;
+      const status = error instanceof ReplyError ? error.status : null;
+      live.update(before => ({...before, state: status === null ? "lost" : "refused", why: error.message, status}));
+      return retryMs(status, ++this.#failures);
     }
   }
 
   // An operator may turn routes off; the others still show what they can.
   async #optional(path, read, otherwise) {
+    const refusals = this.#refusals.get(path);
+    if (refusals && performance.now() < refusals.until) return otherwise;
     try {
-      return read(await ask(path));
+      const found = read(await ask(path));
+      this.#refusals.delete(path);
+      return found;
     } catch (error) {
-      if (error instanceof ReplyError && [404, 501].includes(error.status)) return otherwise;
-      throw error;
+      if (!(error instanceof ReplyError && [404, 501].includes(error.status))) throw error;
+      const times = (refusals?.times ?? 0) + 1;
+      this.#refusals.set(path, {times, until: performance.now() + retryMs(error.status, times)});
+      return otherwise;
     }
   }
 

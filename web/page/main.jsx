@@ -5,7 +5,7 @@ import {useEffect, useRef, useState} from "preact/hooks";
 import {duration, shown} from "../shared/text.js";
 import {ChatView} from "./chat.jsx";
 import {ConfirmDialog} from "./confirm.jsx";
-import {KeyDialog} from "./key_dialog.jsx";
+import {askForKey, KeyDialog} from "./key_dialog.jsx";
 import {live, watch} from "./live.js";
 import {LiveView} from "./live_view.jsx";
 import {PrefixesView} from "./prefixes.jsx";
@@ -58,7 +58,12 @@ function Lost({state}) {
   if (state.state !== "lost" && state.state !== "refused") return null;
   const text = state.state === "lost" ? "The server does not answer. This page goes on by itself as soon as it does."
     : `The server refuses: ${state.why}`;
-  return <p class="banner" role="alert">{shown(text)}</p>;
+  return (
+    <div class="banner">
+      <p role="alert">{shown(text)}</p>
+      {state.status === 401 && <p class="buttons"><button type="button" class="main" onClick={askForKey}>Enter the key…</button></p>}
+    </div>
+  );
 }
 
 function App() {

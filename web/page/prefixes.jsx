@@ -161,7 +161,7 @@ export function PrefixesView() {
   const [said, say] = useState("");
   const shut = useMemo(() => closed ?? (tree ? closedAtFirst(tree, OPEN_AT_FIRST) : new Set()), [tree, closed]);
   const rows = useMemo(() => tree ? rowsOf(tree, shut) : [], [tree, shut]);
-  if (tree === null) return <p class="soft">{why ? `The tree cannot be shown: ${shown(why)}` : "Asking the server…"}</p>;
+  if (tree === null) return <p class="soft">{why ? `The tree cannot be shown: ${shown(why)}` : live.value.state === "refused" ? "No tree is shown." : "Asking the server…"}</p>;
   const selected = tree.byId.get(selectedId) ?? null, focus = tree.byId.get(focusId) ?? null;
   const toggle = node => setClosed(new Set(shut.has(node.id) ? [...shut].filter(id => id !== node.id) : [...shut, node.id]));
   // A node that is chosen on the map is shown in the list: what hides it opens.
