@@ -164,6 +164,16 @@ class Chat(PageCase):
         self.say(tab, support.words(6000, 13))
         tab.wait("document.querySelector('.message .error')?.innerText.includes('context')")
 
+    def test_a_refused_reply_is_no_turn_of_the_next_prompt(self):
+        tab = self.begin()
+        self.say(tab, support.words(6000, 13))
+        tab.wait("document.querySelector('.message .error')?.innerText.includes('context')")
+        tab.wait("!document.querySelector('.composer')?.innerText.includes('Stop')")
+        self.say(tab, "shorter")
+        support.wait_until(lambda: len(tab.asked("/v1/chat/completions")) == 2, "the second message is sent")
+        body = tab.asked("/v1/chat/completions")[-1]["params"]["request"]["postData"]
+        self.assertEqual([message["role"] for message in json.loads(body)["messages"]], ["user", "user"])
+
     def test_a_chat_is_forgotten_with_the_page(self):
         tab = self.begin()
         self.say(tab, "remember nothing")

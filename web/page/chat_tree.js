@@ -32,19 +32,25 @@ export function branchesAt(chat, id) {
   return {all, place: all.indexOf(id)};
 }
 
+// Calls of a reply that was broken off may lack their end, and get no results.
+const isDone = node => node.state === "done";
+
 function sent(node) {
   if (node.role === "tool") return {role: "tool", tool_call_id: node.callId, content: node.content};
   if (node.role !== "assistant") return {role: node.role, content: node.content};
   const message = {role: "assistant", content: node.content};
   if (node.reasoning) message.reasoning_content = node.reasoning;
-  if (node.calls?.length > 0) message.tool_calls = node.calls.map(call => ({id: call.id, type: "function", function: {name: call.name, arguments: call.arguments}}));
+  if (isDone(node) && node.calls?.length > 0) message.tool_calls = node.calls.map(call => ({id: call.id, type: "function", function: {name: call.name, arguments: call.arguments}}));
   return message;
 }
+
+// A reply that failed or was stopped before its first word is no turn: an empty one would change the prompt.
+const isTurn = node => node.role !== "assistant" || isDone(node) || node.content !== "" || Boolean(node.reasoning);
 
 // What is sent to get an answer to the message `leaf`.
 export function messagesTo(chat, leaf, systemPrompt) {
   const messages = [];
-  for (let node = chat.nodes[leaf]; node; node = chat.nodes[node.parent]) messages.unshift(sent(node));
+  for (let node = chat.nodes[leaf]; node; node = chat.nodes[node.parent]) if (isTurn(node)) messages.unshift(sent(node));
   return systemPrompt ? [{role: "system", content: systemPrompt}, ...messages] : messages;
 }
 
@@ -53,7 +59,7 @@ export function openCalls(chat) {
   const path = pathOf(chat);
   const answered = new Set(path.filter(node => node.role === "tool").map(node => node.callId));
   const caller = path.findLast(node => node.role !== "tool");
-  if (caller?.role !== "assistant" || caller.state !== "done") return [];
+  if (caller?.role !== "assistant" || !isDone(caller)) return [];
   return (caller.calls ?? []).filter(call => !answered.has(call.id));
 }
 

@@ -40,6 +40,22 @@ test("what is sent for a message is the way to it", () => {
   assert.deepEqual(change(chat, 99, {content: "?"}), chat, "a message that is gone stays gone");
 });
 
+test("a reply that was broken off is sent as far as it came, and no empty turn", () => {
+  for (const state of ["failed", "stopped"]) {
+    let [chat, first] = add(emptyChat(), 0, user("a"));
+    let reply, second;
+    [chat, reply] = add(chat, first, assistant("", {state, error: "no room"}));
+    [chat, second] = add(chat, reply, user("b"));
+    assert.deepEqual(messagesTo(chat, second, ""), [user("a"), user("b")]);
+    chat = change(chat, reply, {content: "half", calls: [{id: "1", name: "f", arguments: '{"pa'}]});
+    assert.deepEqual(messagesTo(chat, second, ""), [user("a"), {role: "assistant", content: "half"}, user("b")]);
+    chat = change(chat, reply, {content: "", reasoning: "hm"});
+    assert.deepEqual(messagesTo(chat, second, "")[1], {role: "assistant", content: "", reasoning_content: "hm"});
+    chat = change(chat, reply, {state: "done", reasoning: "", calls: []});
+    assert.deepEqual(messagesTo(chat, second, "")[1], {role: "assistant", content: ""}, "the model may have said nothing");
+  }
+});
+
 test("calls are open until each has its result", () => {
   let [chat, first] = add(emptyChat(), 0, user("a"));
   let caller, result;
