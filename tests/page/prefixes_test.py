@@ -31,16 +31,26 @@ class Prefixes(PageCase):
         self.picture(tab, "prefixes")
         self.assertEqual(tab.complaints(), [])
 
+    def test_each_piece_is_a_level_below_the_one_before_it(self):
+        tab = self.browser.tab()
+        line = [{"number": number, "parent": number - 1, "id": f"{number:016x}", "begin": 90 * number, "end": 90 * number + 90,
+                 "ram_bytes": 900, "last_use": 0} for number in (1, 2, 3)]
+        tab.serve("/cache/tree", json.dumps({"now": 0, "prefixes": line, "next": None}))
+        tab.open(BASE_URL.format(self.stored().port) + "#prefixes")
+        tab.has("3 nodes, 1 end of conversations")
+        self.assertEqual(tab.run("[...document.querySelectorAll('.row')].map(row => row.ariaLevel)"), ["1", "2", "3"])
+        self.assertEqual(tab.run("new Set([...document.querySelectorAll('.row')].map(row => row.style.paddingLeft)).size"), 1)
+
     def test_a_prefix_is_pinned_and_unpinned(self):
         server = self.stored()
         tab = self.open(server, "prefixes")
         tab.click(".row")
         support.wait_until(lambda: self.on_disk(server), "the prefix is on disk")
         tab.click_button("Pin")
-        tab.has("Done: pinned.")
+        tab.has("The prefix is pinned.")
         tab.wait("document.querySelector('.row.active .chip')?.innerText === 'pinned'")
         tab.click_button("Unpin")
-        tab.has("Done: no longer pinned.")
+        tab.has("The prefix is no longer pinned.")
         tab.wait("document.querySelector('.row.active .chip')?.innerText !== 'pinned'")
 
     @staticmethod
@@ -71,8 +81,10 @@ class Prefixes(PageCase):
         tab.wait("document.querySelector('.row')")
         tab.click("details:last-of-type summary")
         tab.click_button("Forget everything…")
+        tab.has("of this page's tenant")
+        self.assertEqual(flaws(tab), [])
         tab.click_button("Forget it", "dialog")
-        tab.has("Done: forgotten.")
+        tab.has("The server forgot ")
         tab.has("Nothing is stored yet.")
         self.assertEqual(server.get("/cache/tree")["prefixes"], [])
 
@@ -83,7 +95,7 @@ class Prefixes(PageCase):
         tab.click("details textarea")
         tab.type(support.words(120, 6))
         tab.click_button("Warm it")
-        tab.has("Done: warm.")
+        tab.has("The prompt is warm: ")
         lookup = server.post("/cache/lookup", {"prompt": support.words(120, 6)})
         self.assertGreater(lookup["cached_tokens"], 100)
         tab.run("document.querySelector('details textarea').select()")

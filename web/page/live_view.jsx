@@ -111,7 +111,7 @@ function Tier({tier}) {
 
 const Tiers = ({tiers}) => <section aria-labelledby="tiers"><h2 id="tiers">Tiers</h2><ul class="plain">{tiers.map(tier => <Tier key={tier.name} tier={tier}/>)}</ul></section>;
 
-function Offenders({offenders}) {
+function Offenders({offenders, now}) {
   if (offenders.length === 0) return null;
   return (
     <section aria-labelledby="offenders">
@@ -120,8 +120,8 @@ function Offenders({offenders}) {
         <li class="offender" key={one.key}>
           <p><b>{shown(one.title, 200)}</b> <span class="soft">{shown(one.client, 60)}</span></p>
           {one.line && <p class="mono">{shown(one.line, 120)}</p>}
-          <p>Differed in {grouped(one.differed)} of {plural(one.requests, "request")}, and cost {compact(one.tokens)} tokens
-            {one.seconds > 0 ? `, ${duration(one.seconds)}` : ""}.</p>
+          <p>Differed in {one.differed}, and cost {compact(one.tokens)} tokens{one.seconds > 0 ? `, ${duration(one.seconds)}` : ""}.
+            {one.at !== null && <span class="soft"> Last seen {ago(now - one.at)}.</span>}</p>
           {one.advice && <p class="advice">{shown(one.advice)}</p>}
         </li>))}</ul>
     </section>
@@ -163,7 +163,7 @@ export function LiveView({live}) {
       <Tiles cache={cache}/>
       <div class="columns">
         <div><RunningList running={cache.running} waiting={cache.waiting}/><Requests requests={requests} now={Date.now() / 1000}/></div>
-        <div><Tiers tiers={cache.tiers}/><Rates samples={samples}/><Offenders offenders={offenders}/><Tenants tenants={cache.tenants} now={Date.now() / 1000}/></div>
+        <div><Tiers tiers={cache.tiers}/><Rates samples={samples}/><Offenders offenders={offenders} now={Date.now() / 1000}/><Tenants tenants={cache.tenants} now={Date.now() / 1000}/></div>
       </div>
     </>
   );

@@ -112,9 +112,19 @@ export const readCause = holder => holder.cache_break === undefined ? null : hol
 export const readExplained = reply =>
   new Map(list(reply.requests).map(one => [text(one.id), {client: text(one.client) || text(one.route), cause: readCause(one)}]));
 
+// Sentences about what an order did.
+export const forgottenOf = reply => count(reply.prefixes) === 0 ? "Nothing was stored that had to be forgotten."
+  : `The server forgot ${plural(count(reply.prefixes), "prefix", "prefixes")} of ${plural(count(reply.tokens), "token")}: ${bytes(count(reply.ram_bytes))} in RAM, ${bytes(count(reply.disk_bytes))} on disk.`;
+
+export const warmedOf = reply =>
+  `The prompt is warm: ${grouped(count(reply.cached_tokens))} of its ${plural(count(reply.prompt_tokens), "token")} were stored before, ${grouped(count(reply.prefilled_tokens))} were prefilled.`;
+
+// "12 of 40 requests"; a server that counts no requests of this client says 0.
+const timesOf = (times, requests) => requests < times ? plural(times, "request") : `${grouped(times)} of ${plural(requests, "request")}`;
+
 export const readOffenders = reply => list(reply.offenders).map((one, i) => ({
   key: `${i}`, title: [words(text(one.kind)), text(one.what)].filter(Boolean).join(": ") + (one.place ? `, in ${text(one.place)}` : ""), line: text(one.line),
-  client: text(one.client), differed: count(one.times), requests: count(one.requests), tokens: count(one.lost_tokens), seconds: count(one.lost_ms) / 1000,
+  client: text(one.client), differed: timesOf(count(one.times), count(one.requests)), at: number(one.last), tokens: count(one.lost_tokens), seconds: count(one.lost_ms) / 1000,
   advice: text(one.advice)}));
 
 // 1 for state that was used just now, less by a quarter for each ten times as long.

@@ -9,11 +9,13 @@ const BEYOND = 4;     // rows outside of the view that are there, so that scroll
 
 const rowId = node => `prefix-${node.id}`;
 
+// Only branchings move a row to the right, or a long conversation would leave the frame; to a screen reader its pieces are
+// below each other.
 function Row({node, place, isOpen, isActive, total, onPick, onToggle}) {
   const tiers = node.tiers.length > 0 ? node.tiers.join(", ") : "no tier";
   const isLeaf = node.children.length === 0;
   return (
-    <div role="treeitem" id={rowId(node)} class={`row${isActive ? " active" : ""}`} aria-level={node.level + 1} aria-selected={isActive}
+    <div role="treeitem" id={rowId(node)} class={`row${isActive ? " active" : ""}`} aria-level={node.depth + 1} aria-selected={isActive}
          aria-expanded={isLeaf ? undefined : isOpen} style={{top: `${place * ROW}px`, paddingLeft: `${Math.min(node.level, 12) * 14 + 6}px`}}
          onClick={() => onPick(node)} onDblClick={() => onToggle(node)}>
       <span class="twist" aria-hidden="true" onClick={event => { event.stopPropagation(); onToggle(node); }}>{isLeaf ? "" : isOpen ? "▾" : "▸"}</span>

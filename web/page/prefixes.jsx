@@ -7,7 +7,7 @@ import {ago, bytes, grouped, plural, shown} from "../shared/text.js";
 import {ask} from "./api.js";
 import {confirmed} from "./confirm.jsx";
 import {live} from "./live.js";
-import {readTree} from "./model.js";
+import {forgottenOf, readTree, warmedOf} from "./model.js";
 import {retryMs, treeIsDue} from "./pace.js";
 import {PrefixList} from "./prefix_list.jsx";
 import {PrefixMap} from "./prefix_map.jsx";
@@ -74,12 +74,17 @@ function useTree() {
   return [state, () => watch.current.look(true)];
 }
 
+// docs/cache-api.md, "POST /cache/clear".
+const OWN_STATE = "All state of this page's tenant";
+const OTHER_STATE = "Other tenants (other salts or keys), a shared tier and sampled turns keep what they have.";
+
 function Selected({node, act, onFocus, isFocus}) {
   const clear = async () => {
     const agreed = await confirmed({title: "Forget this prefix?", action: "Forget it",
-      text: `Tokens ${grouped(node.begin)} to ${grouped(node.end)} and all that continues them, ${bytes(node.allBytes)} together, leave RAM and disk. The next prompt with them is read again.`});
-    if (agreed) act("forgotten", "cache/clear", {id: node.name});
+      text: `Tokens ${grouped(node.begin)} to ${grouped(node.end)} and all that continues them, ${bytes(node.allBytes)} together, leave the model's memory, RAM and disk. The next prompt with them is read again.`});
+    if (agreed) act("cache/clear", {id: node.name}, forgottenOf);
   };
+  const pin = () => act(node.pinned ? "cache/unpin" : "cache/pin", {id: node.name}, ({pinned}) => pinned ? "The prefix is pinned." : "The prefix is no longer pinned.");
   return (
     <section aria-labelledby="selected" class="card">
       <h3 id="selected">Tokens {grouped(node.begin)} to {grouped(node.end)}</h3>
@@ -93,7 +98,7 @@ function Selected({node, act, onFocus, isFocus}) {
       </dl>
       <p class="buttons">
         <button type="button" onClick={() => onFocus(isFocus ? null : node)}>{isFocus ? "Show all" : "Show only this"}</button>
-        <button type="button" onClick={() => act(node.pinned ? "no longer pinned" : "pinned", node.pinned ? "cache/unpin" : "cache/pin", {id: node.name})}>{node.pinned ? "Unpin" : "Pin"}</button>
+        <button type="button" onClick={pin}>{node.pinned ? "Unpin" : "Pin"}</button>
         <button type="button" class="danger" onClick={clear}>Forget…</button>
       </p>
     </section>
@@ -106,7 +111,7 @@ function Warm({act}) {
   const warm = event => {
     event.preventDefault();
     try {
-      act("warm", "cache/warm", text.trimStart().startsWith("{") ? JSON.parse(text) : {prompt: text});
+      act("cache/warm", text.trimStart().startsWith("{") ? JSON.parse(text) : {prompt: text}, warmedOf);
       setWrong("");
     } catch (error) {
       setWrong(error.message);
@@ -130,12 +135,12 @@ function Warm({act}) {
 function Clear({act}) {
   const [hours, setHours] = useState("24");
   const clear = async (title, text, body) => {
-    if (await confirmed({title, text, action: "Forget it"})) act("forgotten", "cache/clear", body);
+    if (await confirmed({title, text, action: "Forget it"})) act("cache/clear", body, forgottenOf);
   };
   const clearOld = event => {
     event.preventDefault();
     const age = Number(hours);
-    clear("Forget old state?", `All state that no request used for ${plural(age, "hour")} leaves RAM and disk.`, {unused_s: Math.round(age * 3600)});
+    clear("Forget old state?", `${OWN_STATE} that no request used for ${plural(age, "hour")} and that nobody keeps leaves the model's memory, RAM and disk. ${OTHER_STATE}`, {unused_s: Math.round(age * 3600)});
   };
   return (
     <details class="card">
@@ -146,7 +151,7 @@ function Clear({act}) {
         </label>
         <p class="buttons">
           <button type="submit" class="danger">Forget what is older…</button>
-          <button type="button" class="danger" onClick={() => clear("Forget everything?", "All that this server keeps leaves memory, RAM and disk. Every next prompt is read whole.", {all: true})}>Forget everything…</button>
+          <button type="button" class="danger" onClick={() => clear("Forget everything?", `${OWN_STATE}, with any LoRA scales, leaves the model's memory, RAM and disk. Every next prompt of it is read whole. ${OTHER_STATE}`, {all: true})}>Forget everything…</button>
         </p>
       </form>
     </details>
@@ -172,14 +177,13 @@ export function PrefixesView() {
     if (hiding.length > 0) setClosed(new Set([...shut].filter(id => !hiding.includes(id))));
     return select(node.id);
   };
-  const act = async (done, path, body) => {
-    say("…");
+  const act = async (path, body, saidOf) => {
+    say("Asking the server…");
     try {
-      await ask(path, {body});
-      say(`Done: ${done}.`);
+      say(saidOf(await ask(path, {body})));
       again();
     } catch (error) {
-      say(`Not done: ${error.message}`);
+      say(error.status === undefined ? "The server does not answer: this may not have been done." : `The server refused this: ${error.message}`);
     }
   };
   return (

@@ -17,7 +17,7 @@ export const harmless = text =>
 
 export const grouped = value => isNumber(value) ? value.toLocaleString("en-US") : "–";
 
-export const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+export const plural = (count, noun, nouns = `${noun}s`) => `${grouped(count)} ${count === 1 ? noun : nouns}`;
 
 export function fixed(value, digits) {
   if (!isNumber(value)) return "n/a";

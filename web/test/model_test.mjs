@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {readCache, readCause, readExplained, readOffenders, readTree} from "../page/model.js";
+import {forgottenOf, readCache, readCause, readExplained, readOffenders, readTree, warmedOf} from "../page/model.js";
 
 test("a reply of /cache becomes figures", () => {
   const read = readCache({model: "m", now: 1_060.5, started: 1_000, segments: 3, tokens: 90, points: 0,
@@ -70,4 +70,19 @@ test("what is stored is told from what was used", () => {
     assert.notEqual(stored.stored, first.stored, JSON.stringify(change));
     assert.equal(stored.used, first.used);
   }
+});
+
+test("an offender says how often, of what is counted, and when it was seen", () => {
+  const [known, uncounted, old] = readOffenders({offenders: [{kind: "volatile-text", what: "date", place: "system", times: 12, requests: 40, last: 50}, {times: 12, requests: 0}, {times: 1, requests: 1}]});
+  assert.deepEqual([known.title, known.differed, known.at], ["volatile text: date, in system", "12 of 40 requests", 50]);
+  assert.deepEqual([uncounted.differed, uncounted.at], ["12 requests", null]);
+  assert.equal(old.differed, "1 of 1 request");
+});
+
+test("what an order did is told in sentences", () => {
+  assert.equal(forgottenOf({prefixes: 1, tokens: 2_000, ram_bytes: 1024, disk_bytes: 2048}), "The server forgot 1 prefix of 2,000 tokens: 1 KiB in RAM, 2 KiB on disk.");
+  assert.match(forgottenOf({prefixes: 2, tokens: 1}), /2 prefixes of 1 token:/);
+  assert.equal(forgottenOf({}), "Nothing was stored that had to be forgotten.");
+  assert.equal(warmedOf({prompt_tokens: 120, cached_tokens: 20, prefilled_tokens: 100}),
+               "The prompt is warm: 20 of its 120 tokens were stored before, 100 were prefilled.");
 });
