@@ -10,8 +10,8 @@ namespace {
 constexpr char kCommand[] = "kvkeep top [flags]";
 constexpr char kDescription[] =
     "Shows a running server in the terminal: what runs, the last requests with the reason why they reused no more, how "
-    "full the tiers are, and what the cache saved. The same as the server's page at / (docs/page.md), over the same "
-    "routes; it asks only counters, so that the server is not slower.";
+    "full the tiers are, and what the cache saved. The server's page at / (docs/page.md) has more: rates, tenants, "
+    "prefixes, texts that cost most, and a chat. This command asks only counters, so that the server is not slower.";
 
 FlagSet top_flags(TopCommandOptions& options) {
   return FlagSet(kCommand, kDescription,
