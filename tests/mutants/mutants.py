@@ -14,6 +14,12 @@ A patch begins with the mistake in one sentence and with the tests that must fai
 
   Caught-by: store_test Every/SharedFaults.*/the_keeper_meets_faults
 
+A patch of the page's modules (web/) names a test file and the whole name of a test in it, which Node runs; nothing is built:
+
+  Caught-by: web/test/pace_test.mjs the tree is asked for when it changed, and not at once again
+
+Without Node such mutants are left out, as the tests of these modules are.
+
 It is an error if a patch does not apply, if its sources do not compile, or if one of its tests passes.
 """
 
@@ -45,17 +51,24 @@ def output_of(command, where, why):
     return done.stdout
 
 
+def is_of_page(program):
+    return program.startswith('web/test/')
+
+
 class Mutant:
     def __init__(self, path):
         text = path.read_text(encoding='utf-8')
         self.path = path
         self.name = path.relative_to(FOLDER).with_suffix('').as_posix()
         self.mistake = text.splitlines()[0]
-        self.tests = re.findall(r'^Caught-by: (\S+) (\S+)$', text, re.M)
+        self.tests = re.findall(r'^Caught-by: (\S+) (\S.*)$', text, re.M)
         self.files = re.findall(r'^\+\+\+ b/(\S+)', text, re.M)
         if not self.mistake or not self.tests or not self.files:
             raise Trouble(f'{self.name}: needs the mistake, "Caught-by: PROGRAM FILTER" and a diff')
-        if any(not name.endswith('.cc') for name in self.files):
+        self.is_of_page = all(name.startswith('web/') for name in self.files)
+        if any(is_of_page(program) != self.is_of_page for program, _ in self.tests):
+            raise Trouble(f'{self.name}: tests of web/test are for patches of web/')
+        if not self.is_of_page and any(not name.endswith('.cc') for name in self.files):
             raise Trouble(f'{self.name}: patches a header, which other units have as well')
 
     def apply(self, where, *flags):
@@ -90,6 +103,8 @@ class Build:
         output_of(['cmake', '--build', '.', '--target', *programs], self.folder, 'the tests do not build')
 
     def names_a_test(self, program, tests):
+        if is_of_page(program):
+            return f'test({json.dumps(tests)}' in (ROOT / program).read_text(encoding='utf-8')
         listed = output_of([f'./{program}', '--gtest_list_tests', f'--gtest_filter={tests}'], self.folder, f'{program} fails')
         return re.search(r'^  \S', listed, re.M) is not None
 
@@ -133,12 +148,28 @@ class Build:
         return place / program
 
 
+def output_and_status(command, where):
+    """None if it takes too long."""
+    try:
+        return subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def page_outcome(test, name, where):
+    """The same for the test of this name in a file below `where`."""
+    command = ['node', '--test', '--test-reporter=tap', f'--test-name-pattern=^{re.escape(name)}$', test]
+    if (done := output_and_status(command, where)) is None:
+        return f'took more than {TIMEOUT_S} s'
+    if (line := re.search(rf'^ *(not ok|ok) \d+ - {re.escape(name)}$', done.stdout, re.M)) is None:
+        return f'did not run: {done.stdout[-500:]}'
+    return 'failed' if line.group(1) == 'not ok' else 'passed'
+
+
 def outcome(program, tests, where):
     """Returns 'passed', 'failed' or what else became of the tests."""
     command = [str(program), '--gtest_brief=1', '--gtest_fail_fast', f'--gtest_filter={tests}']
-    try:
-        done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
+    if (done := output_and_status(command, where)) is None:
         return f'took more than {TIMEOUT_S} s'
     if done.returncode == 1 and '[  FAILED  ]' in done.stdout:
         return 'failed'
@@ -149,10 +180,17 @@ def try_mutant(build, mutant):
     place = build.room / mutant.name
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    objects = build.compile(mutant, place)
-    programs = {program: build.link(program, objects, place) for program, _ in mutant.tests}
-    for program, tests in mutant.tests:
-        if (what := outcome(programs[program], tests, place)) != 'failed':
+    if mutant.is_of_page:
+        for folder in ('page', 'shared', 'test'):
+            shutil.copytree(ROOT / 'web' / folder, place / 'web' / folder)
+        mutant.apply(place)
+        outcomes = [page_outcome(test, name, place) for test, name in mutant.tests]
+    else:
+        objects = build.compile(mutant, place)
+        programs = {program: build.link(program, objects, place) for program, _ in mutant.tests}
+        outcomes = [outcome(programs[program], tests, place) for program, tests in mutant.tests]
+    for (program, tests), what in zip(mutant.tests, outcomes):
+        if what != 'failed':
             raise Trouble(f'was not caught: {program} {tests} {what}')
     shutil.rmtree(place)
 
@@ -172,10 +210,17 @@ def run(build, names):
     chosen = [mutant for mutant in mutants() if not names or mutant.name in names]
     if len(chosen) < len(names):
         raise Trouble(f'there are only {", ".join(mutant.name for mutant in mutants())}')
+    if shutil.which('node') is None and any(mutant.is_of_page for mutant in chosen):
+        if names:
+            raise Trouble('there is no node, which runs the tests of the page')
+        print('without the mutants of the page: there is no node')
+        chosen = [mutant for mutant in chosen if not mutant.is_of_page]
     every_test = sorted({test for mutant in chosen for test in mutant.tests})
-    build.update(sorted({program for program, _ in every_test}))
+    if programs := sorted({program for program, _ in every_test if not is_of_page(program)}):
+        build.update(programs)
     for program, tests in every_test:
-        if outcome(build.folder / program, tests, build.folder) != 'passed' or not build.names_a_test(program, tests):
+        now = page_outcome(program, tests, ROOT) if is_of_page(program) else outcome(build.folder / program, tests, build.folder)
+        if now != 'passed' or not build.names_a_test(program, tests):
             raise Trouble(f'{program} {tests} does not pass without a mutant')
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get('JOBS', '1'))) as pool:
         found = [trouble for trouble in pool.map(lambda mutant: report(build, mutant), chosen) if trouble]
