@@ -9,10 +9,20 @@ LOADS = 20
 FIRST_PAINT_MS = 100
 PAIRS = 8
 TOKENS = 6000
+TREE_TOKENS = 14_000  # a reply of several seconds: a tree is asked for every two seconds at most
 MOST_SLOWER = 1.05
 # Processor time of a look; there are two per second at most.
 LOOKS = 300
 LOOK_MS = 5
+
+# Conversations whose tree the page asks for again and again: each is a piece of the tree, or several.
+STORED = 1500
+# The page is told of other figures at each look, as while other requests store something.
+CHANGING = """(() => { const real = window.fetch; let segments = 1_000_000;
+  window.fetch = async (path, options) => {
+    const reply = await real(path, options);
+    return path.startsWith("cache?") ? new Response(JSON.stringify({...await reply.json(), segments: ++segments})) : reply;
+  }; })()"""
 
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 
@@ -34,28 +44,44 @@ class Cost(PageCase):
         # A browser is on another machine, or at least on another processor: what counts is what it asks the server for.
         cls.browser = cls._class_stack.enter_context(Browser(niceness=19))
 
-    def token_ms(self, server):
-        reply = server.post("/v1/completions", {"prompt": support.words(100, 7), "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0})
+    def token_ms(self, server, tokens):
+        reply = server.post("/v1/completions", {"prompt": support.words(100, 7), "max_tokens": tokens, "ignore_eos": True, "temperature": 0})
         times = support.timings(reply)
-        self.assertEqual(times["predicted_n"], TOKENS)
-        return times["predicted_ms"] / TOKENS
+        self.assertEqual(times["predicted_n"], tokens)
+        return times["predicted_ms"] / tokens
 
     def test_serving_is_not_slower_while_the_page_is_open(self):
         server = self.server("-t", 1, "-c", 8192)
-        self.token_ms(server)  # warms up
+        self.compare(server, lambda: self.open(server), "/cache", TOKENS)
+
+    def test_serving_is_not_slower_while_the_page_follows_a_tree_that_changes(self):
+        server = self.server("-t", 1, "-c", 16_384)
+        for number in range(STORED):
+            server.post("/v1/completions", {"prompt": f"{number} {support.words(40, number)}", "max_tokens": 1})
+        self.assertGreaterEqual(server.get("/cache")["segments"], STORED)
+
+        def open_prefixes():
+            tab = self.open(server, "prefixes")
+            tab.run(CHANGING)
+            return tab
+
+        self.compare(server, open_prefixes, "/cache/tree", TREE_TOKENS)
+
+    def compare(self, server, open_page, path, tokens):
+        self.token_ms(server, tokens)  # warms up
         ratios = []
         for pair in range(PAIRS):
             taken = {}
             for is_open in ((False, True) if pair % 2 == 0 else (True, False)):
-                tab = self.open(server) if is_open else None
+                tab = open_page() if is_open else None
                 # To open it takes the browser a second of a processor, which is none of the server's work.
-                looks = support.wait_until(lambda: (seen := len(tab.asked("/cache"))) >= 3 and seen, "the page looks", limit_s=60) if tab else 0
-                taken[is_open] = self.token_ms(server)
+                looks = support.wait_until(lambda: (seen := len(tab.asked(path))) >= 3 and seen, "the page looks", limit_s=60) if tab else 0
+                taken[is_open] = self.token_ms(server, tokens)
                 if tab:
-                    self.assertGreater(len(tab.asked("/cache")), looks, "the page looks during the reply")
+                    self.assertGreater(len(tab.asked(path)), looks, "the page looks during the reply")
                     tab.close()
             ratios.append(taken[True] / taken[False])
-        print(f"time per token with the page open / without: {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}")
+        print(f"time per token with the page asking for {path} / without: {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}")
         self.assertLessEqual(statistics.median(ratios), MOST_SLOWER)
 
     def test_a_look_costs_the_server_next_to_nothing(self):
