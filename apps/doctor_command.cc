@@ -67,18 +67,13 @@ struct Totals {
   double prefill_tokens_per_s = 0;
 };
 
-void merge(const explain::Offenders& from, explain::Offenders& to) {
-  for (const explain::Offender& offender : from.worst()) to.merge(offender);
-  for (const auto& [client, requests] : from.clients()) to.merge_client(client, requests);
-}
-
 Totals totals_of(const inspect::CacheDirectory& directory) {
   Totals totals;
   double bytes = 0;
   double tokens = 0;
   for (const inspect::ModelDirectory& model : directory.models) {
     const std::string path = model.path + "/" + std::string(store::kOffendersName);
-    merge(server::read_offenders(os::real_file_system(), path), totals.offenders);
+    totals.offenders.merge(server::read_offenders(os::real_file_system(), path));
     for (const store::FoundSegment& segment : model.files.segments) {
       bytes += static_cast<double>(segment.info.size.value());
       tokens += static_cast<double>(segment.header.tokens.size());

@@ -89,6 +89,11 @@ void Offenders::merge_client(const std::string& client, std::uint64_t requests) 
   clients_[name] += requests;
 }
 
+void Offenders::merge(const Offenders& other) {
+  for (const Offender& offender : other.worst()) merge(offender);
+  for (const auto& [client, requests] : other.clients()) merge_client(client, requests);
+}
+
 std::vector<Offender> Offenders::worst() const {
   std::vector<Offender> all;
   for (const auto& [key, offender] : offenders_) all.push_back(offender);

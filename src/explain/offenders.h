@@ -42,6 +42,7 @@ class Offenders {
   // From an earlier process: adds up with what is there.
   void merge(const Offender& offender);
   void merge_client(const std::string& client, std::uint64_t requests);
+  void merge(const Offenders& other);
 
   // The worst first: those that cost most tokens.
   std::vector<Offender> worst() const;

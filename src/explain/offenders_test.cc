@@ -81,8 +81,7 @@ TEST(Offenders, MergeIsTheSameAsCounting) {
       one->add("a", a_date(64), i % 2 == 0 ? "even" : "odd", 2, i);
     }
   }
-  for (const Offender& offender : first.worst()) second.merge(offender);
-  for (const auto& [client, requests] : first.clients()) second.merge_client(client, requests);
+  second.merge(first);
   EXPECT_EQ(second.worst(), whole.worst());
   EXPECT_EQ(second.clients(), whole.clients());
 }

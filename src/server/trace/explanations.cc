@@ -73,6 +73,7 @@ explain::Offenders read_offenders(os::FileSystem& files, const std::string& path
 Explanations::Explanations(ExplanationsOptions options, os::FileSystem& files, os::Executor& executor)
     : options_(std::move(options)), files_(files), executor_(executor) {
   if (options_.path.empty()) return;
+  waits_for_file_ = options_.may_write && !options_.may_write();
   const MutexLock lock(mutex_);
   offenders_ = read_offenders(files_, options_.path);
 }
@@ -85,11 +86,13 @@ Explanations::~Explanations() {
 
 void Explanations::on_explained(ExplainedRequest request) {
   const explain::CacheBreak& found = request.found->found;
-  const bool is_private = request.tenant != kNoTenant;
+  const std::string line = request.tenant == kNoTenant ? request.found->line : std::string();
   const MutexLock lock(mutex_);
-  offenders_.count(request.client);
-  offenders_.add(request.client, found, is_private ? std::string() : request.found->line, lost_ms(found, request.stats),
-                 request.ended_ns);
+  for (explain::Offenders* const sums : {&offenders_, &unkept_}) {
+    if (sums == &unkept_ && options_.path.empty()) continue;
+    sums->count(request.client);
+    sums->add(request.client, found, line, lost_ms(found, request.stats), request.ended_ns);
+  }
   requests_.push_back(std::move(request));
   if (requests_.size() > options_.most_requests) requests_.pop_front();
   if (options_.path.empty() || ++unwritten_ < options_.write_every) return;
@@ -97,15 +100,35 @@ void Explanations::on_explained(ExplainedRequest request) {
   executor_.post([this] { write(); });
 }
 
+void Explanations::read_anew() {
+  explain::Offenders read = read_offenders(files_, options_.path);
+  if (read.clients().empty()) return;  // missing or damaged: the offenders in memory are better
+  const MutexLock lock(mutex_);
+  read.merge(unkept_);
+  offenders_ = std::move(read);
+}
+
 void Explanations::write() {
-  if (options_.may_write && !options_.may_write()) return;
+  if (options_.may_write && !options_.may_write()) {
+    waits_for_file_ = true;
+    return;
+  }
+  // The other server's sums are in the file only.
+  if (std::exchange(waits_for_file_, false)) read_anew();
   std::vector<std::vector<std::byte>> records;
+  explain::Offenders kept;
   {
     const MutexLock lock(mutex_);
     records = records_of(offenders_);
+    kept = std::exchange(unkept_, {});
   }
   const auto written = store::RecordLog::rewrite(files_, options_.path, format::kOffenderRecords, records);
-  if (written || std::exchange(reported_failure_, true)) return;
+  if (written) return;
+  {
+    const MutexLock lock(mutex_);
+    unkept_.merge(kept);
+  }
+  if (std::exchange(reported_failure_, true)) return;
   spdlog::warn("offenders cannot be written: {}; a restart will forget the newest", written.error().message);
 }
 

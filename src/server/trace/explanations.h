@@ -4,7 +4,8 @@
 //
 // A ring of bounded size in memory. Offenders outlive the process in a small file next to the cache, which is written
 // now and then and at the end, on the executor; a damaged file is begun anew. While another server writes the file of
-// this model, this one's offenders are only in its memory. Thread safe; the executor must outlive it.
+// this model, this one's offenders are only in its memory; once it may write, it adds them to what that server left
+// there. Thread safe; the executor must outlive it.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,15 +51,19 @@ class Explanations final : public ExplainSink {
 
  private:
   void write();
+  void read_anew();
 
   const ExplanationsOptions options_;
   os::FileSystem& files_;
   os::Executor& executor_;
-  bool reported_failure_ = false;  // executor only
+  // Executor only:
+  bool reported_failure_ = false;
+  bool waits_for_file_ = false;  // another server may have written the file since it was read
 
   mutable Mutex mutex_;
   std::deque<ExplainedRequest> requests_ GUARDED_BY(mutex_);  // the oldest first
   explain::Offenders offenders_ GUARDED_BY(mutex_);
+  explain::Offenders unkept_ GUARDED_BY(mutex_);  // of these, what is not in the file
   std::size_t unwritten_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -116,6 +116,33 @@ TEST(Explanations, AnotherServerWritesTheFile) {
   EXPECT_TRUE(read_offenders(disk.files, "/cache/offenders").worst().empty());
 }
 
+// The keeper works on after this server started, and then stops.
+TEST(Explanations, AreAddedToWhatAnotherServerLeft) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  bool keeps = false;
+  const auto times_in_file = [&] { return read_offenders(disk.files, "/cache/offenders").worst().at(0).times; };
+  const auto count = [&](Explanations& kept, int requests) {
+    for (int i = 0; i < requests; ++i) kept.on_explained(explained("a"));
+    disk.executor.run_all();
+  };
+  Explanations keeper(disk.options(1), disk.files, disk.executor);
+  count(keeper, 1);
+  ExplanationsOptions options = disk.options(1);
+  options.may_write = [&] { return keeps; };
+  Explanations member(std::move(options), disk.files, disk.executor);
+  count(keeper, 4);
+  count(member, 2);
+  EXPECT_EQ(times_in_file(), 5U);
+  keeps = true;
+  count(member, 1);
+  EXPECT_EQ(times_in_file(), 8U);
+  EXPECT_EQ(member.offenders().worst().at(0).times, 8U);
+  count(member, 1);
+  EXPECT_EQ(times_in_file(), 9U);
+  EXPECT_EQ(member.offenders().requests_of("agent"), 9U);
+}
+
 TEST(Explanations, ADamagedFileIsBegunAnew) {
   OnDisk disk;
   ASSERT_TRUE(disk.files.make_directories("/cache").ok());

@@ -56,6 +56,13 @@ void Work::add(const Work& more) {
   prefill_ms += more.prefill_ms;
 }
 
+void Work::subtract(const Work& part) {
+  reused_tokens -= part.reused_tokens;
+  load_ms -= part.load_ms;
+  prefilled_tokens -= part.prefilled_tokens;
+  prefill_ms -= part.prefill_ms;
+}
+
 double Work::saved_s() const {
   if (prefilled_tokens == 0) return 0;
   const double per_token_ms = prefill_ms / static_cast<double>(prefilled_tokens);
@@ -71,29 +78,55 @@ Work work_of(const SchedulerStats& stats) {
 
 Savings::Savings(SavingsOptions options, os::FileSystem& files)
     : options_(std::move(options)), files_(files), since_ns_(options_.now_ns) {
-  const auto record = options_.path.empty() ? std::nullopt : read_work(files_, options_.path);
-  if (!record) return;
-  before_ = work_in(*record);
-  since_ns_ = record->since_ns;
+  if (options_.path.empty()) return;
   const MutexLock lock(mutex_);
+  waits_for_file_ = options_.may_write && !options_.may_write();
+  const auto record = read_work(files_, options_.path);
+  if (!record) return;
+  begin_with(*record, {});
   written_ = *record;
 }
 
+void Savings::begin_with(const format::WorkRecord& record, const Work& own) {
+  const MutexLock lock(base_mutex_);
+  before_ = work_in(record);
+  own_ = own;
+  since_ns_ = record.since_ns;
+}
+
 Work Savings::ever(const Work& now) const {
+  const MutexLock lock(base_mutex_);
   Work all = before_;
   all.add(now);
+  all.subtract(own_);
   return all;
 }
 
+std::int64_t Savings::since_ns() const {
+  const MutexLock lock(base_mutex_);
+  return since_ns_;
+}
+
 void Savings::keep(const Work& now) {
-  if (options_.path.empty() || (options_.may_write && !options_.may_write())) return;
-  const format::WorkRecord record = record_of(ever(now), since_ns_);
+  if (options_.path.empty()) return;
   const MutexLock lock(mutex_);
+  if (options_.may_write && !options_.may_write()) {
+    waits_for_file_ = true;
+    return;
+  }
+  // The other server's sums are in the file only.
+  const bool is_others = std::exchange(waits_for_file_, false);
+  if (const auto record = is_others ? read_work(files_, options_.path) : std::nullopt) begin_with(*record, kept_);
+  const format::WorkRecord record = record_of(ever(now), since_ns());
   if (record == written_) return;
   const auto done =
       store::RecordLog::rewrite(files_, options_.path, format::kWorkRecords, {format::encode_work(record)});
-  if (done) written_ = record;
-  if (done || std::exchange(reported_failure_, true)) return;
+  if (done) {
+    written_ = record;
+    kept_ = now;
+    return;
+  }
+  if (std::exchange(reported_failure_, true)) return;
   spdlog::warn("saved time cannot be written: {}; a restart will count anew from the last that was written",
                done.error().message);
 }

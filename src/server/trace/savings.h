@@ -4,7 +4,8 @@
 //
 // The sums of earlier servers lie in a small file next to the cache. It is replaced now and then and at the end; if the
 // process is killed, the work of the last minute is not counted; a damaged file is begun anew. While another server
-// writes the file of this model, this one's work is counted only in its memory.
+// writes the file of this model, this one's work is counted only in its memory; once it may write, it adds its work to
+// what that server left there.
 
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,7 @@ struct Work {
   double prefill_ms = 0;               // that took these calls
 
   void add(const Work& more);
+  void subtract(const Work& part);
   // The time that prefilling the reused tokens would have taken at the mean rate of all prefill, less the time of
   // loading them; 0 if loading took longer, or the rate is not known. An estimate: a token costs more the more tokens
   // are before it, and reused ones are before prefilled ones.
@@ -49,18 +51,25 @@ class Savings {
   // Of earlier servers and of this one, whose work so far this is.
   Work ever(const Work& now) const;
   // When the first of these servers started, in nanoseconds by the wall clock.
-  std::int64_t since_ns() const { return since_ns_; }
+  std::int64_t since_ns() const;
   // Writes the file, unless nothing was done since it was written. May wait for the disk.
   void keep(const Work& now);
 
  private:
+  // What the file holds is the sum to which this server's work is added.
+  void begin_with(const format::WorkRecord& record, const Work& own) EXCLUDES(base_mutex_);
+
   const SavingsOptions options_;
   os::FileSystem& files_;
-  // Of earlier servers:
-  Work before_;
-  std::int64_t since_ns_;
 
-  Mutex mutex_;  // held while the file is written
+  mutable Mutex base_mutex_;
+  Work before_ GUARDED_BY(base_mutex_);  // by the file when it was read last
+  Work own_ GUARDED_BY(base_mutex_);     // of that, this server's
+  std::int64_t since_ns_ GUARDED_BY(base_mutex_);
+
+  Mutex mutex_;                                     // held while the file is written
+  bool waits_for_file_ GUARDED_BY(mutex_) = false;  // another server may have written it since it was read
+  Work kept_ GUARDED_BY(mutex_);                    // this server's work that is in the file
   format::WorkRecord written_ GUARDED_BY(mutex_);
   bool reported_failure_ GUARDED_BY(mutex_) = false;
 };

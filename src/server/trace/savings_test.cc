@@ -90,5 +90,31 @@ TEST(Savings, AnotherServersFileIsLeftToIt) {
   EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 5'000U);
 }
 
+// The keeper works on after this server started, and then stops; or another one keeps the file for a while.
+TEST(Savings, AddToWhatAnotherServerLeft) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  const auto reused = [](const Savings& savings, std::uint64_t now) {
+    return savings.ever(some_work(now)).reused_tokens;
+  };
+  Savings keeper({.path = kSavingsPath, .now_ns = 7}, files);
+  keeper.keep(some_work(1'000));
+  bool keeps = false;
+  Savings member({.path = kSavingsPath, .may_write = [&] { return keeps; }, .now_ns = 9}, files);
+  keeper.keep(some_work(3'000));
+  keeps = true;
+  member.keep(some_work(50));
+  EXPECT_EQ(reused(member, 50), 3'050U);
+  EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 3'050U);
+  keeps = false;
+  member.keep(some_work(60));
+  Savings next({.path = kSavingsPath}, files);
+  next.keep(some_work(100));
+  keeps = true;
+  member.keep(some_work(70));
+  EXPECT_EQ(reused(member, 70), 3'170U) << "its 50 were in the file already";
+  EXPECT_EQ(member.since_ns(), 7);
+}
+
 }  // namespace
 }  // namespace kvkeep::server
