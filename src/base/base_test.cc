@@ -11,6 +11,7 @@
 #include "base/edit_distance.h"
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/tenant_scope.h"
 #include "base/types.h"
 
 namespace kvkeep {
@@ -157,6 +158,27 @@ TEST(Tenant, AdaptersSetRequestsApart) {
     }
   }
   EXPECT_NE(with_adapters(kOtherModel, kNoTenant, half), with_adapters(kModel, kNoTenant, half));
+}
+
+TEST(TenantScope, HasTheFormsOfOneTenantOnly) {
+  const Tenant ada = tenant_of(kModel, "ada");
+  const std::vector<float> half{0.5F};
+  const std::vector<float> two_scales{0.5F, 0.0F};
+  for (const Tenant& own : {kNoTenant, ada, tenant_of(kModel, "bob")}) {
+    const TenantScope all = TenantScope::with_forms(own);
+    for (const Tenant& other : {kNoTenant, ada}) {
+      EXPECT_EQ(all.has(other), other == own);
+      for (const auto& scales : {half, two_scales}) {
+        const Tenant form = with_adapters(kModel, other, scales);
+        EXPECT_EQ(all.has(form), other == own);
+        EXPECT_FALSE(TenantScope(own).has(form)) << "only the tenant itself is meant";
+      }
+    }
+  }
+  EXPECT_FALSE(is_salted(kNoTenant));
+  EXPECT_FALSE(is_salted(with_adapters(kModel, kNoTenant, half)));
+  EXPECT_TRUE(is_salted(ada));
+  EXPECT_TRUE(is_salted(with_adapters(kModel, ada, half)));
 }
 
 // A client chooses both the ids of a prompt and a salt: were tenants hashes like those of prefixes, it could name a

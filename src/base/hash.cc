@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "base/tenant_scope.h"
+
 namespace kvkeep {
 
 static_assert(std::endian::native == std::endian::little, "token ids are hashed as little-endian integers in place");
@@ -40,7 +42,18 @@ Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt) {
 
 namespace {
 
+// Tenants of adapters begin with this, and then with the mark of the tenant that they are a form of.
 constexpr std::string_view kAdapterMark = "lora";
+using OriginMark = std::array<std::uint8_t, 8>;
+
+OriginMark mark_of(const Tenant& tenant) {
+  blake3_hasher state;
+  blake3_hasher_init_derive_key(&state, "kvkeep 2026-11-27 mark of a tenant with adapters");
+  blake3_hasher_update(&state, tenant.bytes.data(), tenant.bytes.size());
+  OriginMark mark;
+  blake3_hasher_finalize(&state, mark.data(), mark.size());
+  return mark;
+}
 
 }  // namespace
 
@@ -53,7 +66,15 @@ Tenant with_adapters(const FingerprintHash& fingerprint, const Tenant& tenant, s
   Tenant adapted;
   blake3_hasher_finalize(&state, adapted.bytes.data(), adapted.bytes.size());
   std::memcpy(adapted.bytes.data(), kAdapterMark.data(), kAdapterMark.size());
+  const OriginMark mark = mark_of(tenant);
+  std::memcpy(adapted.bytes.data() + kAdapterMark.size(), mark.data(), mark.size());
   return adapted;
+}
+
+bool is_form_of(const Tenant& form, const Tenant& tenant) {
+  if (!has_adapters(form)) return false;
+  const OriginMark mark = mark_of(tenant);
+  return std::memcmp(form.bytes.data() + kAdapterMark.size(), mark.data(), mark.size()) == 0;
 }
 
 bool has_adapters(const Tenant& tenant) {

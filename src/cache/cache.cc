@@ -377,14 +377,14 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
 
 // ---- for people ----
 
-Listing Cache::list(SegmentId after, std::size_t most, const Tenant& tenant) const {
+Listing Cache::list(SegmentId after, std::size_t most, const TenantScope& tenants) const {
   CacheLock lock(parts_->mutex);
-  return list_prefixes(parts_->table, after, most, tenant);
+  return list_prefixes(parts_->table, after, most, tenants);
 }
 
-std::vector<ListedPrefix> Cache::hottest(std::size_t most, const Tenant& tenant) const {
+std::vector<ListedPrefix> Cache::hottest(std::size_t most, const TenantScope& tenants) const {
   CacheLock lock(parts_->mutex);
-  return hottest_prefixes(parts_->table, most, tenant);
+  return hottest_prefixes(parts_->table, most, tenants);
 }
 
 StoredBytes Cache::stored_by(const Tenant& tenant) const {
@@ -392,9 +392,16 @@ StoredBytes Cache::stored_by(const Tenant& tenant) const {
   return parts_->table.sums().of(tenant);
 }
 
-Result<ListedPrefix> Cache::find(std::string_view digits, const Tenant& tenant) const {
+Result<ListedPrefix> Cache::find(std::string_view digits, const TenantScope& tenants) const {
   CacheLock lock(parts_->mutex);
-  return find_prefix(parts_->table, digits, tenant);
+  return find_prefix(parts_->table, digits, tenants);
+}
+
+Tenant Cache::tenant_of(const ListedPrefix& prefix) const {
+  const SegmentTable& table = parts_->table;
+  CacheLock lock(parts_->mutex);
+  for (const SegmentId segment : table.index().ending_with(prefix.hash)) return table.index().tenant(segment);
+  return kNoTenant;
 }
 
 std::vector<TokenId> Cache::tokens_of(const ListedPrefix& prefix) const {

@@ -49,6 +49,9 @@
 #include "store/disk_store.h"
 #include "store/ram_store.h"
 
+namespace kvkeep {
+class TenantScope;
+}
 namespace kvkeep::explain {
 struct LostState;
 }
@@ -173,11 +176,13 @@ class Cache {
 
   // ---- for people (catalog.h; cache_stats.h) ----
 
-  Listing list(SegmentId after, std::size_t most, const Tenant& tenant) const;
-  std::vector<ListedPrefix> hottest(std::size_t most, const Tenant& tenant) const;
+  Listing list(SegmentId after, std::size_t most, const TenantScope& tenants) const;
+  std::vector<ListedPrefix> hottest(std::size_t most, const TenantScope& tenants) const;
   // Bytes of the tenant's segments, points and windows.
   StoredBytes stored_by(const Tenant& tenant) const;
-  Result<ListedPrefix> find(std::string_view digits, const Tenant& tenant) const;
+  Result<ListedPrefix> find(std::string_view digits, const TenantScope& tenants) const;
+  // In whose trie it is; kNoTenant if it is not known any more.
+  Tenant tenant_of(const ListedPrefix& prefix) const;
   // The token ids of a listed prefix from its beginning to its end; empty if it is not known any more.
   std::vector<TokenId> tokens_of(const ListedPrefix& prefix) const;
   // Forgets state in every tier, at once or when it is released. kUnsupported: see forget().

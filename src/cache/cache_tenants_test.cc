@@ -173,7 +173,7 @@ TEST(CacheTenantsBytes, AreCountedUntilNothingIsLeft) {
   EXPECT_GT(alike.ram, ByteCount{});
   EXPECT_GT(alike.disk, alike.ram) << "a file has a header and whole blocks";
   EXPECT_EQ(world.cache->stored_by(kTenants[1]), alike);
-  ASSERT_TRUE(world.cache->clear({.tenant = kTenants[0]}));
+  ASSERT_TRUE(world.cache->clear({.tenants = kTenants[0]}));
   world.writer.run_all();
   EXPECT_EQ(world.cache->stored_by(kTenants[0]), StoredBytes{});
   EXPECT_EQ(world.cache->stored_by(kTenants[1]), alike) << "others keep theirs";

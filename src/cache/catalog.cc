@@ -11,7 +11,7 @@ namespace {
 // there are segments, so each is climbed once.
 class Owners {
  public:
-  Owners(const SegmentTable& table, const Tenant& tenant) : table_(table), tenant_(tenant) {}
+  Owners(const SegmentTable& table, const TenantScope& tenants) : table_(table), tenants_(tenants) {}
 
   bool own(SegmentId segment) REQUIRES(kCacheLock) {
     std::vector<SegmentId> climbed;
@@ -21,7 +21,7 @@ class Owners {
       at = table_.info(at).parent;
     }
     const auto [found, added] = known_.try_emplace(at, false);
-    if (added) found->second = !table_.entry(at).forgotten && table_.index().tenant(at) == tenant_;
+    if (added) found->second = !table_.entry(at).forgotten && tenants_.has(table_.index().tenant(at));
     const bool is_own = found->second;
     for (const SegmentId below : climbed) known_.emplace(below, is_own);
     return is_own;
@@ -29,7 +29,7 @@ class Owners {
 
  private:
   const SegmentTable& table_;
-  const Tenant& tenant_;
+  const TenantScope& tenants_;
   std::unordered_map<SegmentId, bool> known_;
 };
 
@@ -66,10 +66,10 @@ bool begins_with(const PrefixHash& hash, std::string_view digits) {
 
 SegmentId after(SegmentId segment) { return SegmentId{segment.value() + 1}; }
 
-// Calls `visit` for each listed segment of the tenant.
+// Calls `visit` for each listed segment of these tenants.
 template <typename Visit>
-void for_each_own(const SegmentTable& table, const Tenant& tenant, Visit visit) REQUIRES(kCacheLock) {
-  Owners owners(table, tenant);
+void for_each_own(const SegmentTable& table, const TenantScope& tenants, Visit visit) REQUIRES(kCacheLock) {
+  Owners owners(table, tenants);
   for (SegmentId segment{1}; segment < table.end(); segment = after(segment)) {
     if (is_listed(table.entry(segment)) && owners.own(segment)) visit(segment);
   }
@@ -93,7 +93,7 @@ std::vector<SegmentId> unused_beginnings(const SegmentTable& table, const ClearS
   std::vector<bool> stays(table.end().value());
   stays[kRootSegment.value()] = true;
   std::vector<SegmentId> own;
-  for_each_own(table, scope.tenant, [&](SegmentId segment) REQUIRES(kCacheLock) {
+  for_each_own(table, scope.tenants, [&](SegmentId segment) REQUIRES(kCacheLock) {
     own.push_back(segment);
     const Entry& known = table.entry(segment);
     const bool is_old = !scope.unused_ns || now_ns - known.last_used_ns > *scope.unused_ns;
@@ -110,9 +110,9 @@ std::vector<SegmentId> unused_beginnings(const SegmentTable& table, const ClearS
 
 }  // namespace
 
-Listing list_prefixes(const SegmentTable& table, SegmentId from, std::size_t most, const Tenant& tenant) {
+Listing list_prefixes(const SegmentTable& table, SegmentId from, std::size_t most, const TenantScope& tenants) {
   Listing listing;
-  Owners owners(table, tenant);
+  Owners owners(table, tenants);
   SegmentId segment = after(from);
   for (std::size_t looked = 0; segment < table.end(); segment = after(segment), ++looked) {
     if (looked == kMostLooked || listing.prefixes.size() == most) {
@@ -124,10 +124,10 @@ Listing list_prefixes(const SegmentTable& table, SegmentId from, std::size_t mos
   return listing;
 }
 
-std::vector<ListedPrefix> hottest_prefixes(const SegmentTable& table, std::size_t most, const Tenant& tenant) {
+std::vector<ListedPrefix> hottest_prefixes(const SegmentTable& table, std::size_t most, const TenantScope& tenants) {
   std::vector<std::uint32_t> hits_below(table.end().value());
   std::vector<SegmentId> used;
-  for_each_own(table, tenant, [&](SegmentId segment) REQUIRES(kCacheLock) {
+  for_each_own(table, tenants, [&](SegmentId segment) REQUIRES(kCacheLock) {
     std::uint32_t& below = hits_below[table.info(segment).parent.value()];
     below = std::max(below, table.entry(segment).hits);
     if (table.entry(segment).hits > 0) used.push_back(segment);
@@ -146,9 +146,9 @@ std::vector<ListedPrefix> hottest_prefixes(const SegmentTable& table, std::size_
   return hottest;
 }
 
-Result<ListedPrefix> find_prefix(const SegmentTable& table, std::string_view digits, const Tenant& tenant) {
+Result<ListedPrefix> find_prefix(const SegmentTable& table, std::string_view digits, const TenantScope& tenants) {
   std::vector<SegmentId> found;
-  Owners owners(table, tenant);
+  Owners owners(table, tenants);
   for (SegmentId segment{1}; segment < table.end(); segment = after(segment)) {
     if (!is_listed(table.entry(segment)) || !begins_with(table.info(segment).end_hash, digits)) continue;
     if (owners.own(segment)) found.push_back(segment);
@@ -162,7 +162,7 @@ Result<std::vector<SegmentId>> beginnings_to_clear(const SegmentTable& table, co
                                                    std::int64_t now_ns) {
   std::optional<SegmentId> top;
   if (scope.below) {
-    TRY_ASSIGN(const ListedPrefix named, find_prefix(table, scope.below->hex(), scope.tenant));
+    TRY_ASSIGN(const ListedPrefix named, find_prefix(table, scope.below->hex(), scope.tenants));
     top = named.segment;
   }
   if (top && scope.with_own_beginning) top = own_beginning(table, *top);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Lists the known prefixes of one tenant for people who look at a running server, and names those that a person wants
-// to be forgotten. These are queries of the table, which change nothing. Call them with the cache's lock.
+// Lists the known prefixes of a client's tenants for people who look at a running server, and names those that a person
+// wants to be forgotten. These are queries of the table, which change nothing. Call them with the cache's lock.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/tenant_scope.h"
 #include "cache/segment_table.h"
 
 namespace kvkeep::cache {
@@ -27,9 +28,9 @@ struct ListedPrefix {
   std::int64_t kept_until_ns = 0;  // 0: not kept
 };
 
-// The state to forget, of one tenant.
+// The state to forget, of a client's tenants.
 struct ClearScope {
-  Tenant tenant = kNoTenant;
+  TenantScope tenants = kNoTenant;
   std::optional<PrefixHash> below = {};        // only the prefix of this name and everything that goes on from it
   bool with_own_beginning = false;             // and what is before it, as far as nothing else goes on from that
   std::optional<std::int64_t> unused_ns = {};  // only state that was unused for so long, and is not kept
@@ -50,17 +51,17 @@ struct Listing {
 
 // At most `most` prefixes after the number `after`. Looks at no more than kMostLooked segments.
 inline constexpr std::size_t kMostLooked = 1 << 16;
-Listing list_prefixes(const SegmentTable& table, SegmentId after, std::size_t most, const Tenant& tenant)
+Listing list_prefixes(const SegmentTable& table, SegmentId after, std::size_t most, const TenantScope& tenants)
     REQUIRES(kCacheLock);
 
 // Those that were used most, of equal ones the longest; of a path only ends after which it was used less. Cost:
 // O(segments).
-std::vector<ListedPrefix> hottest_prefixes(const SegmentTable& table, std::size_t most, const Tenant& tenant)
+std::vector<ListedPrefix> hottest_prefixes(const SegmentTable& table, std::size_t most, const TenantScope& tenants)
     REQUIRES(kCacheLock);
 
-// The prefix whose hash begins with these hexadecimal digits. kNotFound: none of this tenant's; kInvalid: several.
+// The prefix whose hash begins with these hexadecimal digits. kNotFound: none of these tenants'; kInvalid: several.
 // Cost: O(segments).
-Result<ListedPrefix> find_prefix(const SegmentTable& table, std::string_view digits, const Tenant& tenant)
+Result<ListedPrefix> find_prefix(const SegmentTable& table, std::string_view digits, const TenantScope& tenants)
     REQUIRES(kCacheLock);
 
 // Segments that together with everything below them are what is to be cleared. kNotFound if the named prefix is not

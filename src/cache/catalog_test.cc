@@ -36,11 +36,11 @@ class CatalogTest : public testing::Test {
     CacheLock lock(world_.mutex);
     for (int i = 0; i < times; ++i) world_.table.use(segment, world_.clock.wall_ns());
   }
-  std::vector<SegmentId> listed(const Tenant& tenant, std::size_t page) {
+  std::vector<SegmentId> listed(const TenantScope& tenants, std::size_t page) {
     CacheLock lock(world_.mutex);
     std::vector<SegmentId> all;
     for (std::optional<SegmentId> after = kRootSegment; after;) {
-      const Listing listing = list_prefixes(world_.table, *after, page, tenant);
+      const Listing listing = list_prefixes(world_.table, *after, page, tenants);
       EXPECT_LE(listing.prefixes.size(), page);
       for (const ListedPrefix& prefix : listing.prefixes) all.push_back(prefix.segment);
       after = listing.next;
@@ -76,6 +76,27 @@ TEST_F(CatalogTest, PagesTogetherHaveEachPrefixOnceAndOnlyOnesOwn) {
     EXPECT_EQ(listed(ada_, page), adas) << page;
   }
   EXPECT_TRUE(listed(tenant_of({}, "bob"), 10).empty());
+}
+
+// State under other scales of adapters is the same client's.
+TEST_F(CatalogTest, AScopeHasTheFormsOfItsTenant) {
+  const std::vector<float> scales{0.5F};
+  const Tenant form = with_adapters({}, ada_, scales);
+  const SegmentId plain = add_for(ada_, kRootSegment, 1);
+  const SegmentId adapted = add_for(form, kRootSegment, 1);
+  const SegmentId below = add_for(form, adapted, 2);
+  const SegmentId other = add_for(with_adapters({}, kNoTenant, scales), kRootSegment, 1);
+  use(below);
+  const TenantScope all = TenantScope::with_forms(ada_);
+  EXPECT_EQ(listed(all, 10), (std::vector{plain, adapted, below}));
+  EXPECT_EQ(listed(ada_, 10), std::vector{plain});
+  EXPECT_EQ(to_clear({.tenants = all}), (std::set{plain, adapted, below}));
+  EXPECT_EQ(to_clear({.tenants = TenantScope::with_forms(kNoTenant)}), std::set{other});
+  CacheLock lock(world_.mutex);
+  EXPECT_EQ(hottest_prefixes(world_.table, 5, all).size(), 1U);
+  const std::string name = world_.table.info(below).end_hash.hex();
+  EXPECT_EQ(find_prefix(world_.table, name, all)->segment, below);
+  EXPECT_FALSE(find_prefix(world_.table, name, ada_));
 }
 
 TEST_F(CatalogTest, APrefixShowsItsPlaceSizeAndUse) {
@@ -176,7 +197,7 @@ TEST_F(CatalogTest, ClearingStaysWithinItsScope) {
   const SegmentId other = add_for(kNoTenant, kRootSegment, 4);
   const SegmentId adas = add_for(ada_, kRootSegment, 1);
   EXPECT_EQ(to_clear({}), (std::set{first, middle, last, other}));
-  EXPECT_EQ(to_clear({.tenant = ada_}), (std::set{adas}));
+  EXPECT_EQ(to_clear({.tenants = ada_}), (std::set{adas}));
   PrefixHash name;
   {
     CacheLock lock(world_.mutex);
@@ -190,7 +211,7 @@ TEST_F(CatalogTest, ClearingStaysWithinItsScope) {
   use(middle);
   EXPECT_EQ(to_clear({.below = name, .unused_ns = kSecondNs}), (std::set{last}));
   CacheLock lock(world_.mutex);
-  EXPECT_EQ(beginnings_to_clear(world_.table, {.tenant = ada_, .below = name}, 0).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(beginnings_to_clear(world_.table, {.tenants = ada_, .below = name}, 0).error().kind, ErrorKind::kNotFound);
   Cleared sum;
   count_cleared(world_.table, middle, sum);
   EXPECT_EQ(sum.prefixes, 2U);

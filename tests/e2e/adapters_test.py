@@ -4,7 +4,7 @@ import threading
 
 from flag_case import COMPLETION, FlagCase, covers
 from gguf_writer import LAYERS, WIDTH, make_lora
-from support import fresh_directory, fresh_path, main, words
+from support import fresh_directory, fresh_path, main, wait_until, words
 
 
 class Adapters(FlagCase):
@@ -51,6 +51,34 @@ class Adapters(FlagCase):
         for other in ({**known, "lora": self.scaled(0.25, 0)}, {"prompt": known["prompt"]}):
             self.assertEqual(server.post("/cache/lookup", other)["cached_tokens"], 0)
         self.assert_refused(400, server.post, "/cache/lookup", {**known, "lora": [{"id": 7, "scale": 1}]}, contains="adapter 7")
+
+    def test_orders_reach_the_state_of_other_scales(self):
+        server = self.server("--lora", ",".join(self.loras), "--kv-disk-dir", fresh_directory())
+        half = {"lora": self.scaled(0.5, 0)}
+        prompt = {"prompt": words(100, 5)}
+        def known(**fields):
+            return server.post("/cache/lookup", {**prompt, **fields})["cached_tokens"] > 90
+        def ask_all():
+            for fields in ({}, half, {"cache_salt": "a", **half}):
+                self.ask(server, **fields)
+        ask_all()
+        tree = wait_until(lambda: (now := server.get("/cache/tree")["prefixes"]) and len({one["id"] for one in now}) >= 2
+                          and all(one["disk_bytes"] for one in now) and now, "both are on disk")
+        self.assertEqual([one["salted"] for one in server.get("/cache")["tenants"]], [True, False, False])
+        self.assertEqual([one["own"] for one in server.get("/cache")["tenants"]], [False, True, True])
+        pinned = server.post("/cache/pin", {**prompt, **half})
+        self.assertTrue(pinned["pinned"])
+        self.assertIn(pinned["id"], [one["id"] for one in tree])
+        self.assertNotEqual(pinned["id"], server.post("/cache/pin", prompt)["id"])
+        self.assertFalse(server.post("/cache/unpin", {"id": pinned["id"]})["pinned"])
+        server.post("/cache/clear", {**prompt, **half})
+        self.assertEqual((known(), known(**half)), (True, False))
+        ask_all()
+        self.assertTrue(known(**half))
+        server.post("/cache/clear", {"all": True})
+        self.assertEqual((known(), known(**half), known(cache_salt="a", **half)), (False, False, True))
+        server.post("/cache/clear", {"all": True, "cache_salt": "a"})
+        self.assertFalse(known(cache_salt="a", **half))
 
     def test_side_by_side(self):
         server = self.server("--lora", ",".join(self.loras), "-np", 4)

@@ -39,21 +39,24 @@ struct NamedPrefix {
   std::string id = {};  // hexadecimal digits; empty: by the prompt
   PromptSource prompt = {};
   std::string cache_salt = {};
+  std::optional<engine::AdapterScales> adapters = {};  // empty: by an id, whatever they are; by a prompt, the server's
 };
 
 struct ClearRequest {
   std::optional<NamedPrefix> prefix = {};     // only this one and everything that goes on from it
   std::optional<std::int64_t> unused_s = {};  // only state that was unused for so long
   std::string cache_salt = {};
+  std::optional<engine::AdapterScales> adapters = {};  // only state of these scales; of a prefix, see there
 };
 
 inline constexpr std::size_t kFewestIdDigits = 8;
 
 // All errors are kInvalid. The body has exactly one of {id}, {messages, ...}, {prompt} and {tokens}, and optionally
-// {cache_salt}.
+// {cache_salt} and {lora}.
 Result<NamedPrefix> parse_named_prefix(std::string body, const RequestDefaults& defaults);
 
-// The body has {all: true}, a prefix as above, or {unused_s}; the last two may come together.
+// The body has {all: true}, a prefix as above, or {unused_s}; the last two may come together. {cache_salt} and {lora}
+// may come with each.
 Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

@@ -17,8 +17,8 @@ constexpr std::int64_t kLongestUnusedS = 100LL * 366 * 86'400;
 constexpr std::size_t kMostIdDigits = 64;
 constexpr auto kPromptFields = std::to_array<std::string_view>(
     {"messages", "tools", "tool_choice", "chat_template_kwargs", "add_generation_prompt", "prompt", "tokens"});
-constexpr auto kPrefixFields = std::to_array<std::string_view>({"id", "cache_salt"});
-constexpr auto kClearFields = std::to_array<std::string_view>({"id", "cache_salt", "all", "unused_s"});
+constexpr auto kPrefixFields = std::to_array<std::string_view>({"id", "cache_salt", "lora"});
+constexpr auto kClearFields = std::to_array<std::string_view>({"id", "cache_salt", "lora", "all", "unused_s"});
 
 // `more`: fields besides those of a prompt.
 Status check_fields(const Json& body, std::span<const std::string_view> more) {
@@ -43,9 +43,17 @@ Result<std::string> read_id(const Json& body) {
   return id;
 }
 
+Result<std::optional<engine::AdapterScales>> read_scales(const Json& body, const RequestDefaults& defaults) {
+  const Json* lora = field(body, "lora");
+  if (lora == nullptr) return std::optional<engine::AdapterScales>();
+  TRY_ASSIGN(engine::AdapterScales scales, read_adapter_scales(*lora, "lora", defaults.adapters));
+  return std::optional(std::move(scales));
+}
+
 Result<NamedPrefix> read_prefix(Json& body, MediaReader media, const RequestDefaults& defaults) {
   NamedPrefix named;
   TRY_ASSIGN(named.cache_salt, read_cache_salt(body));
+  TRY_ASSIGN(named.adapters, read_scales(body, defaults));
   const bool by_id = field(body, "id") != nullptr;
   if (by_id == names_prompt(body)) return invalid("exactly one of 'id', 'messages', 'prompt' and 'tokens' is required");
   if (by_id) {
@@ -71,6 +79,7 @@ Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaul
   TRY(check_fields(json, kClearFields));
   ClearRequest asked;
   TRY_ASSIGN(asked.cache_salt, read_cache_salt(json));
+  TRY_ASSIGN(asked.adapters, read_scales(json, defaults));
   bool all = false;
   TRY(read_bool(json, "all", all));
   if (field(json, "unused_s") != nullptr) {

@@ -8,6 +8,7 @@ namespace {
 const RequestDefaults kDefaults = [] {
   RequestDefaults defaults;
   defaults.vocabulary_size = 100;
+  defaults.adapters = 2;
   return defaults;
 }();
 
@@ -26,6 +27,18 @@ TEST(CacheOrders, APrefixIsNamedByIdOrPrompt) {
   EXPECT_EQ(std::get<std::vector<TokenId>>(tokens.prompt), (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(tokens.cache_salt, "s");
   EXPECT_EQ(prefix_refusal(R"({"messages": [{"role": "user", "content": "x"}]})"), "accepted");
+}
+
+TEST(CacheOrders, AdaptersMayBeNamed) {
+  const engine::AdapterScales half{0, 0.5};
+  EXPECT_FALSE(parse_named_prefix(R"({"id": "0123abcd"})", kDefaults)->adapters);
+  EXPECT_EQ(parse_named_prefix(R"({"prompt": "x", "lora": [{"id": 1, "scale": 0.5}]})", kDefaults)->adapters, half);
+  EXPECT_FALSE(parse_clear(R"({"all": true})", kDefaults)->adapters);
+  const ClearRequest all = parse_clear(R"({"all": true, "lora": [{"id": 1, "scale": 0.5}]})", kDefaults).value();
+  EXPECT_EQ(all.adapters, half);
+  EXPECT_TRUE(
+      prefix_refusal(R"({"id": "0123abcd", "lora": [{"id": 2, "scale": 1}]})").starts_with("lora: there is no"));
+  EXPECT_TRUE(clear_refusal(R"({"all": true, "lora": 1})").contains("lora"));
 }
 
 TEST(CacheOrders, OtherNamesAreRefused) {

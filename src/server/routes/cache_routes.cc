@@ -1,6 +1,6 @@
 // Routes about what is cached: GET /cache and /cache/tree show it; POST /cache/pin, /cache/unpin, /cache/clear and
-// /cache/warm change it. docs/cache-api.md describes them. A client sees and changes only state of its own tenant, and
-// no text of any prompt.
+// /cache/warm change it. docs/cache-api.md describes them. A client sees and changes only state of its own tenant,
+// whatever scales of LoRA adapters it was computed with, and no text of any prompt.
 
 #include <fmt/format.h>
 
@@ -41,8 +41,11 @@ void reply_json(ResponseWriter& writer, const Json& json) {
 }
 void send_refusal(ResponseWriter& writer, const Error& error) { send_error(writer, api::error_reply(error)); }
 
-Tenant asking_tenant(const Service& service, const HttpRequest& http, std::string_view cache_salt) {
-  return tenant_of(service, http, cache_salt, service.adapters->for_job());
+// The asking client's tenants: of all scales of adapters, unless it names some.
+TenantScope asking_tenants(const Service& service, const HttpRequest& http, std::string_view cache_salt,
+                           const std::optional<engine::AdapterScales>& scales = {}) {
+  if (scales) return tenant_of(service, http, cache_salt, service.adapters->for_job(scales));
+  return TenantScope::with_forms(tenant_of(service, http, cache_salt));
 }
 
 double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
@@ -137,10 +140,10 @@ Json of_running(const std::vector<Place>& places) {
   return running;
 }
 
-Json of_ended(const std::vector<EndedPlace>& ended, const Tenant& tenant) {
+Json of_ended(const std::vector<EndedPlace>& ended, const TenantScope& tenants) {
   Json last = Json::array();
   for (const EndedPlace& request : ended) {
-    if (request.tenant != tenant) continue;
+    if (!tenants.has(request.tenant)) continue;
     Json one = {{"id", request.id},
                 {"kind", request.kind},
                 {"ended", seconds_of(request.ended_ns)},
@@ -153,13 +156,13 @@ Json of_ended(const std::vector<EndedPlace>& ended, const Tenant& tenant) {
 }
 
 // Without keys everyone sees the sums of all tenants; they tell of others what /slots tells. None is named.
-Json of_tenants(const TenantSums& sums, const cache::Cache& cache, const Tenant& asking) {
+Json of_tenants(const TenantSums& sums, const cache::Cache& cache, const TenantScope& asking) {
   Json list = Json::array();
   for (const TenantFigures& one : sums.all()) {
     const cache::StoredBytes stored = cache.stored_by(one.tenant);
     list.push_back({{"number", one.number},
-                    {"own", one.tenant == asking},
-                    {"salted", one.tenant != kNoTenant},
+                    {"own", asking.has(one.tenant)},
+                    {"salted", is_salted(one.tenant)},
                     {"requests", one.requests},
                     {"prompt_tokens", one.prompt_tokens},
                     {"cached_tokens", one.cached_tokens},
@@ -190,14 +193,14 @@ Json of_sources(const SchedulerStats& stats) {
 
 Result<Json> overview(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t most_hottest, number_of(http, "hottest", kHottest, 0, kMostHottest));
-  const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
+  const TenantScope tenants = asking_tenants(service, http, http.parameter("cache_salt"));
   const SchedulerStats stats = service.scheduler->stats();
   const cache::CacheStats cache = service.cache->stats();
   const Told told(service);
   Json hottest = Json::array();
   // To find them takes time for each prefix that is known.
   if (most_hottest > 0) {
-    for (const cache::ListedPrefix& prefix : service.cache->hottest(most_hottest, tenant)) {
+    for (const cache::ListedPrefix& prefix : service.cache->hottest(most_hottest, tenants)) {
       hottest.push_back(of_prefix(prefix, told));
     }
   }
@@ -216,8 +219,8 @@ Result<Json> overview(const Service& service, const HttpRequest& http) {
               {"saved", of_savings(*service.savings, work_of(stats))},
               {"requests", {{"accepted", stats.requests}, {"running", stats.running}, {"waiting", stats.waiting}}},
               {"running", of_running(service.scheduler->places().all())},
-              {"ended", of_ended(service.scheduler->places().ended(), tenant)},
-              {"tenants", of_tenants(service.scheduler->places().tenants(), *service.cache, tenant)},
+              {"ended", of_ended(service.scheduler->places().ended(), tenants)},
+              {"tenants", of_tenants(service.scheduler->places().tenants(), *service.cache, tenants)},
               {"hottest", std::move(hottest)}};
 }
 
@@ -231,8 +234,8 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
 Result<Json> tree_page(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t after, number_of(http, "after", 0, 0, UINT32_MAX - 1));
   TRY_ASSIGN(const std::uint32_t limit, number_of(http, "limit", kDefaultPage, 1, kLargestPage));
-  const Tenant tenant = asking_tenant(service, http, http.parameter("cache_salt"));
-  const cache::Listing listing = service.cache->list(SegmentId{after}, limit, tenant);
+  const TenantScope tenants = asking_tenants(service, http, http.parameter("cache_salt"));
+  const cache::Listing listing = service.cache->list(SegmentId{after}, limit, tenants);
   const Told told(service);
   Json prefixes = Json::array();
   for (const cache::ListedPrefix& prefix : listing.prefixes) prefixes.push_back(of_prefix(prefix, told));
@@ -261,9 +264,11 @@ Result<std::vector<TokenId>> prompt_ids(const Service& service, api::PromptSourc
 }
 
 // By a prompt: the longest cached prefix of it that ends where a stored piece ends.
-Result<cache::ListedPrefix> find_prefix(const Service& service, api::NamedPrefix& named, const Tenant& tenant,
-                                        const HttpRequest& http) {
-  if (!named.id.empty()) return service.cache->find(named.id, tenant);
+Result<cache::ListedPrefix> find_prefix(const Service& service, api::NamedPrefix& named, const HttpRequest& http) {
+  if (!named.id.empty()) {
+    return service.cache->find(named.id, asking_tenants(service, http, named.cache_salt, named.adapters));
+  }
+  const Tenant tenant = tenant_of(service, http, named.cache_salt, service.adapters->for_job(named.adapters));
   TRY_ASSIGN(const std::vector<TokenId> ids, prompt_ids(service, named.prompt, tenant, http));
   const std::shared_ptr<cache::Lease> lease = service.cache->lease(ids, tenant);
   const auto& steps = lease->steps();
@@ -291,8 +296,7 @@ void answer_pin(const std::shared_ptr<ResponseWriter>& writer, const cache::List
 Result<cache::ListedPrefix> prefix_to_pin(const Service& service, HttpRequest& http) {
   if (!service.pins) return unsupported("pins lie in the directory of the disk cache, and this server has none");
   TRY_ASSIGN(api::NamedPrefix named, api::parse_named_prefix(take_body(service, http), service.defaults));
-  TRY_ASSIGN(const cache::ListedPrefix prefix,
-             find_prefix(service, named, asking_tenant(service, http, named.cache_salt), http));
+  TRY_ASSIGN(const cache::ListedPrefix prefix, find_prefix(service, named, http));
   if (prefix.disk == ByteCount{})
     return busy(
         "this prefix is not on disk yet: try again later; one shorter than --kv-cache-min-tokens is written with what "
@@ -312,10 +316,10 @@ void change_pin(const Service& service, HttpRequest& http, ResponseWriter& write
 
 Result<cache::ClearScope> scope_of(const Service& service, HttpRequest& http) {
   TRY_ASSIGN(api::ClearRequest asked, api::parse_clear(take_body(service, http), service.defaults));
-  cache::ClearScope scope{.tenant = asking_tenant(service, http, asked.cache_salt)};
+  cache::ClearScope scope{.tenants = asking_tenants(service, http, asked.cache_salt, asked.adapters)};
   if (asked.unused_s) scope.unused_ns = *asked.unused_s * 1'000'000'000;
   if (!asked.prefix) return scope;
-  TRY_ASSIGN(const cache::ListedPrefix prefix, find_prefix(service, *asked.prefix, scope.tenant, http));
+  TRY_ASSIGN(const cache::ListedPrefix prefix, find_prefix(service, *asked.prefix, http));
   scope.below = prefix.hash;
   scope.with_own_beginning = asked.prefix->id.empty();
   return scope;

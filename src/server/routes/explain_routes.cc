@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/tenant_scope.h"
 #include "server/api/errors.h"
 #include "server/api/json_body.h"
 #include "server/http/http_message.h"
@@ -27,10 +28,9 @@ constexpr std::size_t kMostShown = 1024;
 Explanations::Wanted shown_to(const Service& service, const HttpRequest& http) {
   const std::string_view salt = http.header("x-cache-salt");
   const Tenant plain = tenant_of(service, http, salt);
-  const Tenant adapted = tenant_of(service, http, salt, service.adapters->for_job());
   const std::uint64_t owner = owner_of(service, http, plain);
   return [=, has_keys = service.has_keys](const ExplainedRequest& request) {
-    return has_keys ? request.owner == owner : request.tenant == plain || request.tenant == adapted;
+    return has_keys ? request.owner == owner : TenantScope::with_forms(plain).has(request.tenant);
   };
 }
 

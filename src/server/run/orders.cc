@@ -56,14 +56,16 @@ Status order(Scheduler& scheduler, const SlotOrder& order, std::shared_ptr<SlotS
 Result<cache::Cleared> carry_out(const cache::ClearScope& scope, Places& places, Sequences& sequences,
                                  cache::Cache& cache) {
   std::vector<TokenId> beginning;
+  TenantScope tenants = scope.tenants;
   if (scope.below) {
-    TRY_ASSIGN(const cache::ListedPrefix named, cache.find(scope.below->hex(), scope.tenant));
+    TRY_ASSIGN(const cache::ListedPrefix named, cache.find(scope.below->hex(), tenants));
     beginning = cache.tokens_of(named);
+    tenants = cache.tenant_of(named);
   }
   TRY_ASSIGN(const cache::Cleared cleared, cache.clear(scope));
   // Idle sequences hold the ends of their paths: these go now.
-  sequences.forget(beginning, scope.tenant, scope.unused_ns.value_or(0));
-  if (!scope.unused_ns) places.forget_below(beginning, scope.tenant);
+  sequences.forget(beginning, tenants, scope.unused_ns.value_or(0));
+  if (!scope.unused_ns) places.forget_below(beginning, tenants);
   spdlog::info("kv cache: cleared for a client: {} prefixes with {} tokens, {} MiB in RAM and {} MiB on disk",
                cleared.prefixes, cleared.tokens, cleared.ram.value() >> 20, cleared.disk.value() >> 20);
   return cleared;

@@ -2,7 +2,7 @@
 
 // Orders that the engine thread carries out between two model calls: about the conversation that ran at a place last
 // (places.h; clients of llama-server know it as a slot), which is kept, so that it can be saved, or forgotten; and
-// about all cached state of a tenant, which is forgotten.
+// about cached state of a client's tenants, which is forgotten.
 
 #include <cstddef>
 #include <functional>

@@ -88,7 +88,7 @@ TEST_F(SlotOrdersTest, ClearingForgetsTheScopeInEveryTier) {
   const Tenant other = tenant_of({}, "other");
   const std::vector<TokenId> prompt = random_tokens(random_, 300);
   const Reply first = world_.ask(prompt, 8);
-  EXPECT_EQ(cleared({.tenant = other}).value().tokens, 0U);
+  EXPECT_EQ(cleared({.tenants = other}).value().tokens, 0U);
   EXPECT_EQ(cleared({.unused_ns = 3'600'000'000'000}).value().tokens, 0U);
   EXPECT_GT(world_.ask(prompt, 8).stats.memory_tokens, 250U) << "nothing was forgotten";
   EXPECT_EQ(cleared({.below = PrefixHash{}}).error().kind, ErrorKind::kNotFound);

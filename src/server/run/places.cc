@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/tenant_scope.h"
 #include "server/run/request.h"
 
 namespace kvkeep::server {
@@ -103,10 +104,10 @@ void Places::forget(std::size_t place) {
   places_[place].conversation = nullptr;
 }
 
-void Places::forget_below(TokenSpan beginning, const Tenant& tenant) {
+void Places::forget_below(TokenSpan beginning, const TenantScope& tenants) {
   MutexLock lock(mutex_);
   for (Place& place : places_) {
-    if (place.conversation == nullptr || place.conversation->tenant != tenant) continue;
+    if (place.conversation == nullptr || !tenants.has(place.conversation->tenant)) continue;
     if (common_prefix(place.conversation->tokens, beginning) == beginning.size()) place.conversation = nullptr;
   }
 }

@@ -24,6 +24,10 @@
 #include "server/run/job.h"
 #include "server/run/request_figures.h"
 
+namespace kvkeep {
+class TenantScope;
+}
+
 namespace kvkeep::server {
 
 struct Request;
@@ -77,8 +81,8 @@ class Places {
   // Engine thread. Returns null if there is none. kBusy while a request runs there.
   Result<std::shared_ptr<const Conversation>> conversation(std::size_t place) const;
   void forget(std::size_t place);
-  // Engine thread: forgets conversations of the tenant that begin so.
-  void forget_below(TokenSpan beginning, const Tenant& tenant);
+  // Engine thread: forgets conversations of these tenants that begin so.
+  void forget_below(TokenSpan beginning, const TenantScope& tenants);
 
  private:
   void take(Request& request) REQUIRES(mutex_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/tenant_scope.h"
 #include "cache/cache.h"
 #include "cache/cache_stats.h"
 #include "cache/capture.h"
@@ -221,10 +222,10 @@ void Sequences::clear_idle() {
   }
 }
 
-void Sequences::forget(TokenSpan conversation, const Tenant& tenant, std::int64_t idle_ns) {
+void Sequences::forget(TokenSpan conversation, const TenantScope& tenants, std::int64_t idle_ns) {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& held = sequences_[i];
-    if (held.state != Sequence::State::kIdle || !held.shared_with(tenant)) continue;
+    if (held.state != Sequence::State::kIdle || !held.track || !tenants.has(held.occupant.tenant)) continue;
     if (clock_.monotonic_ns() - held.last_used_ns < idle_ns) continue;
     const std::size_t common = common_prefix(held.tokens, conversation);
     if (common == std::min(held.tokens.size(), conversation.size())) clear(number(i));

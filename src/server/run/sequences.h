@@ -28,6 +28,10 @@ namespace kvkeep::cache {
 class Cache;
 }
 
+namespace kvkeep {
+class TenantScope;
+}
+
 namespace kvkeep::server {
 
 // The request that takes a sequence.
@@ -118,7 +122,7 @@ class Sequences {
   void clear_idle();
   // Clears those that hold nothing but a part of this conversation, or go on from its end, and are idle for so long.
   // Captures nothing.
-  void forget(TokenSpan conversation, const Tenant& tenant, std::int64_t idle_ns = 0);
+  void forget(TokenSpan conversation, const TenantScope& tenants, std::int64_t idle_ns = 0);
   void keep_idle();  // at shutdown: captures rows that the cache refused, as fast as the disk writes
 
   // ---- capture ----
