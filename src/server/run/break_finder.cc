@@ -98,6 +98,13 @@ const Asker& asker_of(const Job& job) {
   return job.asker != nullptr ? *job.asker : kNobody;
 }
 
+std::shared_ptr<const FoundBreak> at_end(std::shared_ptr<const FoundBreak> found, const JobStats& stats) {
+  if (found == nullptr || found->found.lost_tokens <= stats.prefilled_tokens) return found;
+  auto bounded = std::make_shared<FoundBreak>(*found);
+  bounded->found.lost_tokens = stats.prefilled_tokens;
+  return bounded;
+}
+
 double lost_ms(const explain::CacheBreak& found, const JobStats& stats) {
   const std::size_t prefilled = stats.prompt_tokens - std::min(stats.cached_tokens, stats.prompt_tokens);
   const double ms = std::max(stats.prompt_ms - stats.load_ms, 0.0);
@@ -215,7 +222,7 @@ void BreakFinder::end(const Job& job, const JobStats& stats, std::shared_ptr<con
                                 .client = asker_of(job).program,
                                 .ended_ns = now_ns,
                                 .stats = stats,
-                                .found = std::move(found)});
+                                .found = at_end(std::move(found), stats)});
 }
 
 }  // namespace kvkeep::server

@@ -209,6 +209,20 @@ TEST_F(BreakFinderTest, RequestsAreHandedOverAtTheirEnd) {
   EXPECT_EQ(kept.requests[0].ended_ns, 42);
 }
 
+TEST_F(BreakFinderTest, OnlyPrefilledTokensAreLost) {
+  BreakFinder breaks = make();
+  auto found = std::make_shared<FoundBreak>();
+  found->found.lost_tokens = 100'000;
+  stats.prefilled_tokens = 2'000;
+  breaks.end(job, stats, found, counting(10), 1);
+  ASSERT_EQ(kept.requests.size(), 1U);
+  EXPECT_EQ(kept.requests[0].found->found.lost_tokens, 2'000U) << "its client left";
+  EXPECT_EQ(found->found.lost_tokens, 100'000U);
+  stats.prefilled_tokens = 100'000;
+  EXPECT_EQ(at_end(found, stats), found);
+  EXPECT_EQ(at_end(nullptr, stats), nullptr);
+}
+
 TEST(LostMs, IsTheLostTokensPartOfThePrefill) {
   JobStats stats;
   stats.prompt_tokens = 1'000;

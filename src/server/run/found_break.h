@@ -51,6 +51,10 @@ struct ExplainedRequest {
   std::shared_ptr<const FoundBreak> found;
 };
 
+// What became of a break when its request ended: of the lost tokens only those count that were prefilled, for a client
+// may leave before. Null if `found` is. What is found stays as it is.
+std::shared_ptr<const FoundBreak> at_end(std::shared_ptr<const FoundBreak> found, const JobStats& stats);
+
 // Prefill time that the lost tokens took, in milliseconds, at the rate of this request's own prefill.
 double lost_ms(const explain::CacheBreak& found, const JobStats& stats);
 

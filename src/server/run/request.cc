@@ -290,7 +290,7 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .markers = request.effective.markers,
           .how = how,
           .error = error,
-          .found = request.found_break};
+          .found = at_end(request.found_break, request.stats)};
 }
 
 double note_sampled(Request& request, TokenId token, double ms) {
