@@ -1,9 +1,11 @@
 // `kvkeep doctor`: why prompts are read again, and what to do.
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <span>
 #include <string>
@@ -32,6 +34,10 @@ constexpr std::size_t kMostOffendersShown = 10;
 constexpr std::size_t kMostRequestsShown = 200;
 constexpr std::size_t kDoctorColumns = 100;
 
+std::string date_text(std::int64_t wall_ns) {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(wall_ns / 1'000'000'000)));
+}
+
 // Prints what is found, and remembers whether anything is wrong.
 class Report {
  public:
@@ -46,7 +52,8 @@ class Report {
     std::size_t shown = 0;
     for (const explain::Offender& offender : offenders.worst()) {
       if (++shown > kMostOffendersShown) break;
-      const std::string line = explain::offence_text(offender, offenders.requests_of(offender.client));
+      std::string line = explain::offence_text(offender, offenders.requests_of(offender.client));
+      if (offender.last_ns > 0) line += "; last seen " + date_text(offender.last_ns);
       print(text::wrapped(text::printable(fmt::format("{}. {}", shown, line), 1'000), kDoctorColumns, 6));
       if (const std::string_view advice = explain::offence_advice(offender); !advice.empty()) {
         print("      " + text::wrapped(advice, kDoctorColumns - 6, 6));

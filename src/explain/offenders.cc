@@ -50,7 +50,7 @@ std::string place_of_offence(CacheBreak found) {
 
 }  // namespace
 
-void Offenders::count(const std::string& client) { merge_client(client, 1); }
+void Offenders::count(const std::string& client, std::int64_t now_ns) { merge_client(client, {1, now_ns}); }
 
 void Offenders::add(const std::string& client, const CacheBreak& found, const std::string& line, double lost_ms,
                     std::int64_t now_ns) {
@@ -76,22 +76,42 @@ void Offenders::merge(const Offender& offender) {
   sum.lost_tokens += offender.lost_tokens;
   sum.lost_ms += offender.lost_ms;
   sum.last_ns = std::max(sum.last_ns, offender.last_ns);
-  if (offenders_.size() <= kMostOffenders) return;
-  const auto least = std::ranges::min_element(offenders_, [](const auto& a, const auto& b) {
-    return std::pair(a.second.lost_tokens, a.second.last_ns) < std::pair(b.second.lost_tokens, b.second.last_ns);
-  });
-  offenders_.erase(least);
+  if (offenders_.size() > kMostOffenders) drop_one();
 }
 
-void Offenders::merge_client(const std::string& client, std::uint64_t requests) {
+void Offenders::drop_one() {
+  constexpr std::int64_t kHalvedEachNs = 30LL * 86'400 * 1'000'000'000;
+  std::int64_t newest_ns = 0;
+  for (const auto& [key, offender] : offenders_) newest_ns = std::max(newest_ns, offender.last_ns);
+  const auto weight = [newest_ns](const Offender& offender) {
+    return offender.lost_tokens >> std::min<std::int64_t>((newest_ns - offender.last_ns) / kHalvedEachNs, 63);
+  };
+  std::vector<decltype(offenders_)::iterator> all;
+  for (auto each = offenders_.begin(); each != offenders_.end(); ++each) all.push_back(each);
+  const auto half = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::ranges::nth_element(all, half, {}, [&](auto each) { return weight(each->second); });
+  const auto oldest = std::min_element(all.begin(), half, [&](auto a, auto b) {
+    return std::pair(a->second.last_ns, weight(a->second)) < std::pair(b->second.last_ns, weight(b->second));
+  });
+  offenders_.erase(*oldest);
+}
+
+void Offenders::merge_client(const std::string& client, const Client& counted) {
   const std::string name = cut(client);
-  if (clients_.size() >= kMostClients && !clients_.contains(name)) return;
-  clients_[name] += requests;
+  Client& sum = clients_[name];
+  sum.requests += counted.requests;
+  sum.last_ns = std::max(sum.last_ns, counted.last_ns);
+  if (clients_.size() <= kMostClients) return;
+  const auto oldest = std::ranges::min_element(clients_, [&](const auto& a, const auto& b) {
+    return std::tuple(a.first == name, a.second.last_ns, a.second.requests) <
+           std::tuple(b.first == name, b.second.last_ns, b.second.requests);
+  });
+  clients_.erase(oldest);
 }
 
 void Offenders::merge(const Offenders& other) {
   for (const Offender& offender : other.worst()) merge(offender);
-  for (const auto& [client, requests] : other.clients()) merge_client(client, requests);
+  for (const auto& [client, counted] : other.clients()) merge_client(client, counted);
 }
 
 std::vector<Offender> Offenders::worst() const {
@@ -106,7 +126,7 @@ std::vector<Offender> Offenders::worst() const {
 
 std::uint64_t Offenders::requests_of(const std::string& client) const {
   const auto found = clients_.find(cut(client));
-  return found == clients_.end() ? 0 : found->second;
+  return found == clients_.end() ? 0 : found->second.requests;
 }
 
 std::string offence_text(const Offender& offender, std::uint64_t requests) {

@@ -86,6 +86,44 @@ TEST(Offenders, MergeIsTheSameAsCounting) {
   EXPECT_EQ(second.clients(), whole.clients());
 }
 
+// A table that is full of larger ones does not throw a new one out at each of its requests.
+TEST(Offenders, ANewOneAddsUpInAFullTable) {
+  constexpr std::int64_t kDayNs = 86'400'000'000'000;
+  Offenders offenders;
+  const auto cost_of = [&](const std::string& client) -> std::uint64_t {
+    for (const Offender& offender : offenders.worst()) {
+      if (offender.client == client) return offender.lost_tokens;
+    }
+    return 0;
+  };
+  for (std::size_t i = 0; i < Offenders::kMostOffenders; ++i) {
+    offenders.add(i == 0 ? "mended" : "old", a_date(i == 0 ? 50'000 : 20'000), "line " + std::to_string(i), 1, kDayNs);
+  }
+  for (int i = 0; i < 5; ++i) {
+    for (const char* client : {"a", "b"}) offenders.add(client, a_date(5'000), "", 1, 2 * kDayNs + i);
+  }
+  EXPECT_EQ(cost_of("a"), 25'000U);
+  EXPECT_EQ(cost_of("b"), 25'000U);
+  EXPECT_EQ(cost_of("mended"), 50'000U) << "the worst stay";
+  for (std::size_t i = 0; i < Offenders::kMostOffenders; ++i) {
+    offenders.add("new", a_date(20'000), "line " + std::to_string(i), 1, 200 * kDayNs);
+  }
+  EXPECT_EQ(cost_of("mended"), 0U) << "it was not seen for half a year";
+}
+
+TEST(Offenders, ForgetTheClientSeenLongestAgo) {
+  Offenders offenders;
+  for (std::size_t i = 0; i < Offenders::kMostClients; ++i) {
+    offenders.count("client " + std::to_string(i), static_cast<std::int64_t>(i));
+  }
+  offenders.count("client 0", 1'000);
+  offenders.count("new", 1'001);
+  EXPECT_EQ(offenders.clients().size(), Offenders::kMostClients);
+  EXPECT_EQ(offenders.requests_of("new"), 1U);
+  EXPECT_EQ(offenders.requests_of("client 0"), 2U);
+  EXPECT_EQ(offenders.requests_of("client 1"), 0U);
+}
+
 TEST(Offenders, LaterMessagesAreOnePlace) {
   Offenders offenders;
   for (std::uint32_t i = 2; i < 12; ++i) {

@@ -29,8 +29,9 @@ format::OffenderRecord record_of(const explain::Offender& offender) {
 
 std::vector<std::vector<std::byte>> records_of(const explain::Offenders& offenders) {
   std::vector<std::vector<std::byte>> records;
-  for (const auto& [client, requests] : offenders.clients()) {
-    records.push_back(format::encode_offender({.client = client, .times = requests}));
+  for (const auto& [client, counted] : offenders.clients()) {
+    records.push_back(
+        format::encode_offender({.client = client, .times = counted.requests, .last_ns = counted.last_ns}));
   }
   for (const explain::Offender& offender : offenders.worst()) {
     records.push_back(format::encode_offender(record_of(offender)));
@@ -39,7 +40,7 @@ std::vector<std::vector<std::byte>> records_of(const explain::Offenders& offende
 }
 
 void add_record(const format::OffenderRecord& record, explain::Offenders& offenders) {
-  if (record.place.empty()) return offenders.merge_client(record.client, record.times);
+  if (record.place.empty()) return offenders.merge_client(record.client, {record.times, record.last_ns});
   offenders.merge({.client = record.client,
                    .place = record.place,
                    .kind = record.kind,
@@ -90,7 +91,7 @@ void Explanations::on_explained(ExplainedRequest request) {
   const MutexLock lock(mutex_);
   for (explain::Offenders* const sums : {&offenders_, &unkept_}) {
     if (sums == &unkept_ && options_.path.empty()) continue;
-    sums->count(request.client);
+    sums->count(request.client, request.ended_ns);
     sums->add(request.client, found, line, lost_ms(found, request.stats), request.ended_ns);
   }
   requests_.push_back(std::move(request));
@@ -223,9 +224,10 @@ Json offenders_json(const explain::Offenders& offenders, bool with_lines) {
                     {"what", one.what},
                     {"line", with_lines ? Json(one.line) : Json(nullptr)},
                     {"times", one.times},
-                    {"requests", offenders.requests_of(one.client)},
+                    {"requests", std::max(offenders.requests_of(one.client), one.times)},
                     {"lost_tokens", one.lost_tokens},
                     {"lost_ms", rounded_to_us(one.lost_ms)},
+                    {"last", std::round(static_cast<double>(one.last_ns) / 1e6) / 1e3},
                     {"advice", explain::offence_advice(one)}});
   }
   return {{"offenders", std::move(list)}};

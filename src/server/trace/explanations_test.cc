@@ -170,6 +170,7 @@ TEST(OffendersJson, ShowsLinesOnlyIfAsked) {
   EXPECT_EQ(entry(false)["requests"], 3);
   EXPECT_EQ(entry(false)["lost_tokens"], 3 * 640);
   EXPECT_EQ(entry(false)["place"], "system");
+  EXPECT_EQ(entry(false)["last"], 5.0);
   EXPECT_FALSE(entry(false)["advice"].get<std::string>().empty());
 }
 
