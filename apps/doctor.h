@@ -17,7 +17,7 @@ namespace kvkeep::cli {
 // ---- the command line: doctor_flags.cc ----
 
 struct DoctorOptions {
-  TierOptions tiers;               // --kv-disk-dir
+  TierOptions tiers;               // --kv-disk-dir; the rest as the server's, if its flags are given
   std::vector<std::string> files;  // recordings: HAR, JSONL or traces
   // The flags of the server to look at, with its variables; empty if neither --serve nor a variable names any.
   std::optional<ServeOptions> server;
@@ -46,8 +46,10 @@ struct Finding {
 struct DirectoryFacts {
   std::string path;
   ByteCount used;
-  ByteCount budget;
-  ByteCount free;  // of the file system
+  std::optional<ByteCount>
+      budget;         // empty: not known, since servers choose it by the space that is free at their start
+  ByteCount free;     // of the file system
+  ByteCount reserve;  // servers stop storing when less is free
   std::size_t servers = 0;
   std::size_t models = 0;
   std::size_t distrusted = 0;   // models whose state an audit found wrong
@@ -56,13 +58,18 @@ struct DirectoryFacts {
 };
 std::vector<Finding> judge_directory(const DirectoryFacts& facts);
 
+// Its sizes and its prefill are a model's own.
+struct ModelSpeed {
+  std::string name;
+  double bytes_per_token = 0;       // of the stored rows; 0: nothing is stored
+  double prefill_tokens_per_s = 0;  // by all of its servers' prefill; 0: there was none
+};
+
 struct SpeedFacts {
   double write_mb_per_s = 0;
   double read_mb_per_s = 0;
-  // Of the stored rows; 0: nothing is stored.
-  double bytes_per_token = 0;
-  // As far as requests that lost tokens have measured it; 0: none has.
-  double prefill_tokens_per_s = 0;
+  bool from_device = true;  // false: the file system answered out of memory, whatever was tried
+  std::vector<ModelSpeed> models = {};
 };
 std::vector<Finding> judge_speed(const SpeedFacts& facts);
 

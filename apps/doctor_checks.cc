@@ -14,15 +14,18 @@ std::string size_text(ByteCount bytes) { return text::memory_size(bytes.value())
 
 std::vector<Finding> judge_directory(const DirectoryFacts& facts) {
   std::vector<Finding> found;
-  found.push_back({kFine, fmt::format("{}: {} of {} used, {} model{}, {} server{} running", facts.path,
-                                      size_text(facts.used), size_text(facts.budget), facts.models,
-                                      facts.models == 1 ? "" : "s", facts.servers, facts.servers == 1 ? "" : "s")});
-  if (facts.free < mebibytes(1024)) {
-    found.push_back({kProblem, fmt::format("the file system has only {} free: kvkeep stops storing below its reserve "
-                                           "(--kv-disk-reserve-mb); make room, or name another --kv-disk-dir",
-                                           size_text(facts.free))});
+  const std::string of_budget = facts.budget ? " of " + size_text(*facts.budget) : std::string();
+  found.push_back({kFine, fmt::format("{}: {}{} used, {} model{}, {} server{} running{}", facts.path,
+                                      size_text(facts.used), of_budget, facts.models, facts.models == 1 ? "" : "s",
+                                      facts.servers, facts.servers == 1 ? "" : "s",
+                                      facts.budget ? "" : " (budget not known: --serve with --kv-disk-space-mb)")});
+  if (facts.free < facts.reserve) {
+    found.push_back({kProblem, fmt::format("the file system has only {} free, and kvkeep stops storing below its "
+                                           "reserve of {} (--kv-disk-reserve-mb); make room, or name another "
+                                           "--kv-disk-dir",
+                                           size_text(facts.free), size_text(facts.reserve))});
   }
-  if (facts.used.value() > facts.budget.value() / 10 * 9) {
+  if (facts.budget && facts.used.value() > facts.budget->value() / 10 * 9) {
     found.push_back({kNote,
                      "the budget is nearly full: state is evicted; raise --kv-disk-space-mb, or remove what you "
                      "do not need (kvkeep cache ls, kvkeep cache rm)"});
@@ -44,21 +47,33 @@ std::vector<Finding> judge_directory(const DirectoryFacts& facts) {
   return found;
 }
 
+namespace {
+
+Finding judge_model(const ModelSpeed& model, double read_mb_per_s) {
+  const double loaded = read_mb_per_s * 1e6 / model.bytes_per_token;
+  const std::string rates = fmt::format("{}: the disk gives {:.0f} tokens/s back, prefill computes {:.0f} tokens/s",
+                                        model.name, loaded, model.prefill_tokens_per_s);
+  if (loaded >= model.prefill_tokens_per_s) return {kFine, rates};
+  return {kProblem, rates +
+                        "; loading is slower than computing, so that --restore auto seldom loads: use a faster disk, "
+                        "more --cache-ram, or smaller rows (-ctk q8_0 -ctv q8_0 -fa on)"};
+}
+
+}  // namespace
+
 std::vector<Finding> judge_speed(const SpeedFacts& facts) {
   std::vector<Finding> found;
-  found.push_back({kFine, fmt::format("the disk writes {:.0f} and reads {:.0f} MB/s (32 MiB, partly from the system's "
-                                      "own cache)",
-                                      facts.write_mb_per_s, facts.read_mb_per_s)});
-  if (facts.bytes_per_token <= 0 || facts.prefill_tokens_per_s <= 0) return found;
-  const double loaded = facts.read_mb_per_s * 1e6 / facts.bytes_per_token;
-  const std::string rates = fmt::format("the disk gives {:.0f} tokens/s back, prefill computes {:.0f} tokens/s", loaded,
-                                        facts.prefill_tokens_per_s);
-  if (loaded >= facts.prefill_tokens_per_s) {
-    found.push_back({kFine, rates});
-  } else {
-    found.push_back({kProblem, rates +
-                                   ": loading is slower than computing, so that --restore auto seldom loads; use "
-                                   "a faster disk, more --cache-ram, or smaller rows (-ctk q8_0 -ctv q8_0 -fa on)"});
+  found.push_back({kFine, fmt::format("the disk writes {:.0f} and reads {:.0f} MB/s (32 MiB)", facts.write_mb_per_s,
+                                      facts.read_mb_per_s)});
+  if (!facts.from_device) {
+    found.push_back({kNote,
+                     "the file was read out of memory, for its file system would not let go of it: the disk "
+                     "may be slower"});
+  }
+  for (const ModelSpeed& model : facts.models) {
+    if (model.bytes_per_token > 0 && model.prefill_tokens_per_s > 0) {
+      found.push_back(judge_model(model, facts.read_mb_per_s));
+    }
   }
   return found;
 }

@@ -21,8 +21,10 @@
 #include "named_files.h"
 #include "os/clock.h"
 #include "os/file_system.h"
+#include "os/machine.h"
 #include "os/process.h"
 #include "server/trace/explanations.h"
+#include "server/trace/savings.h"
 #include "store/layout.h"
 #include "text/terminal.h"
 
@@ -70,35 +72,42 @@ class Report {
 
 struct Totals {
   explain::Offenders offenders;
-  double bytes_per_token = 0;
-  double prefill_tokens_per_s = 0;
+  std::vector<ModelSpeed> models;
 };
+
+ModelSpeed speed_of(const inspect::ModelDirectory& model) {
+  ModelSpeed speed{.name = model.note && !model.note->name.empty() ? model.note->name : model.fingerprint.hex(8)};
+  double bytes = 0;
+  double tokens = 0;
+  for (const store::FoundSegment& segment : model.files.segments) {
+    bytes += static_cast<double>(segment.info.size.value());
+    tokens += static_cast<double>(segment.header.tokens.size());
+  }
+  if (tokens > 0) speed.bytes_per_token = bytes / tokens;
+  const std::string path = model.path + "/" + std::string(store::kWorkName);
+  const server::Work work = server::read_kept_work(os::real_file_system(), path);
+  if (work.prefill_ms > 0) {
+    speed.prefill_tokens_per_s = static_cast<double>(work.prefilled_tokens) / work.prefill_ms * 1e3;
+  }
+  return speed;
+}
 
 Totals totals_of(const inspect::CacheDirectory& directory) {
   Totals totals;
-  double bytes = 0;
-  double tokens = 0;
   for (const inspect::ModelDirectory& model : directory.models) {
     const std::string path = model.path + "/" + std::string(store::kOffendersName);
     totals.offenders.merge(server::read_offenders(os::real_file_system(), path));
-    for (const store::FoundSegment& segment : model.files.segments) {
-      bytes += static_cast<double>(segment.info.size.value());
-      tokens += static_cast<double>(segment.header.tokens.size());
-    }
+    totals.models.push_back(speed_of(model));
   }
-  if (tokens > 0) totals.bytes_per_token = bytes / tokens;
-  double lost = 0;
-  double ms = 0;
-  for (const explain::Offender& offender : totals.offenders.worst()) {
-    lost += static_cast<double>(offender.lost_tokens);
-    ms += offender.lost_ms;
-  }
-  if (ms > 0) totals.prefill_tokens_per_s = lost / ms * 1e3;
   return totals;
 }
 
-DirectoryFacts facts_of(const inspect::CacheDirectory& directory, const os::Space& space, ByteCount budget) {
-  DirectoryFacts facts{.path = directory.root, .used = {}, .budget = budget, .free = space.free};
+DirectoryFacts facts_of(const inspect::CacheDirectory& directory, const os::Space& space, const TierOptions& tiers) {
+  DirectoryFacts facts{.path = directory.root,
+                       .used = {},
+                       .budget = tiers.disk_budget,
+                       .free = space.free,
+                       .reserve = disk_reserve(tiers, space.total)};
   facts.servers = directory.servers;
   facts.models = directory.models.size();
   facts.quarantined = directory.quarantine.size();
@@ -112,7 +121,8 @@ DirectoryFacts facts_of(const inspect::CacheDirectory& directory, const os::Spac
   return facts;
 }
 
-// Writes and reads a file of the directory, and removes it.
+// Writes and reads a file of the directory, and removes it. It is read from the device: the kernel has a copy in
+// memory, which would tell nothing of a state that was stored a while ago.
 Result<SpeedFacts> measure(const std::string& root) {
   os::FileSystem& files = os::real_file_system();
   const std::string path = fmt::format("{}/doctor.{}{}", root, os::process_id(), store::kTemporarySuffix);
@@ -129,6 +139,7 @@ Result<SpeedFacts> measure(const std::string& root) {
     TRY(file->append(bytes));
     TRY(file->sync());
     facts.write_mb_per_s = rate(write_ns);
+    TRY_ASSIGN(facts.from_device, os::drop_from_page_cache(path));
     const std::int64_t read_ns = os::real_clock().monotonic_ns();
     TRY_ASSIGN(const std::size_t read, file->read_at(0, bytes));
     facts.read_mb_per_s = rate(read_ns);
@@ -145,8 +156,7 @@ void report_speed(const std::string& root, const Totals& totals, Report& report)
   if (!speed) {
     return report.add({{Severity::kProblem, "the directory cannot be written: " + speed.error().message}});
   }
-  speed->bytes_per_token = totals.bytes_per_token;
-  speed->prefill_tokens_per_s = totals.prefill_tokens_per_s;
+  speed->models = totals.models;
   report.add(judge_speed(*speed));
 }
 
@@ -161,7 +171,7 @@ Status report_directory(const DoctorOptions& options, Report& report) {
   }
   TRY_ASSIGN(const inspect::CacheDirectory directory, inspect::read_directory(os::real_file_system(), *root));
   TRY_ASSIGN(const os::Space space, os::real_file_system().space(*root));
-  report.add(judge_directory(facts_of(directory, space, disk_budget(options.tiers, space.free))));
+  report.add(judge_directory(facts_of(directory, space, options.tiers)));
   const Totals totals = totals_of(directory);
   if (options.tests_disk) report_speed(*root, totals, report);
   report.title("Texts that kept prompts from being reused");

@@ -59,9 +59,11 @@ Result<ParsedDoctor> parse_doctor(const std::vector<std::string>& arguments, con
   TRY_ASSIGN(parsed.wants_help, doctor_flags(words).parse(arguments, environment, &words.options.files));
   if (parsed.wants_help) return parsed;
   TRY(read_server(words.serve_line, environment, words.options));
-  // The server's directory is the one to look at, unless another was named.
-  if (words.options.server && words.options.tiers.disk_directory.empty()) {
-    words.options.tiers.disk_directory = words.options.server->tiers.disk_directory;
+  // The server's directory, budget and reserve are those to look at, unless another directory was named.
+  if (words.options.server) {
+    const std::string named = words.options.tiers.disk_directory;
+    words.options.tiers = words.options.server->tiers;
+    if (!named.empty()) words.options.tiers.disk_directory = named;
   }
   parsed.options = std::move(words.options);
   return parsed;

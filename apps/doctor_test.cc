@@ -32,6 +32,10 @@ TEST(DoctorFlags, RecordingsAndAServer) {
   const auto named = parse_doctor({"--kv-disk-dir", "/e", "--serve", "-m x.gguf --kv-disk-dir /d"}, {}).value();
   EXPECT_EQ(named.options.tiers.disk_directory, "/e");
   EXPECT_FALSE(parse_doctor({}, {}).value().options.server);
+  const auto sized = parse_doctor({"--serve", "-m x.gguf --kv-disk-space-mb 200 --kv-disk-reserve-mb 5"}, {}).value();
+  EXPECT_EQ(sized.options.tiers.disk_budget, mebibytes(200));
+  EXPECT_EQ(sized.options.tiers.disk_reserve, mebibytes(5));
+  EXPECT_FALSE(parse_doctor({}, {}).value().options.tiers.disk_budget);
 }
 
 TEST(DoctorFlags, ErrorsOfTheServersFlagsSaySo) {
@@ -42,12 +46,17 @@ TEST(DoctorFlags, ErrorsOfTheServersFlagsSaySo) {
 }
 
 TEST(DoctorChecks, Directories) {
-  DirectoryFacts facts{.path = "/d", .used = mebibytes(10), .budget = mebibytes(100), .free = mebibytes(5'000)};
+  DirectoryFacts facts{
+      .path = "/d", .used = mebibytes(10), .budget = mebibytes(100), .free = mebibytes(500), .reserve = mebibytes(100)};
   EXPECT_EQ(problems(judge_directory(facts)), 0U);
   EXPECT_EQ(notes(judge_directory(facts)), 0U);
   facts.used = mebibytes(95);
   EXPECT_EQ(notes(judge_directory(facts)), 1U);
-  facts.free = mebibytes(100);
+  facts.budget.reset();
+  EXPECT_EQ(notes(judge_directory(facts)), 0U) << "nobody knows the budget";
+  EXPECT_TRUE(judge_directory(facts)[0].text.contains("budget not known"));
+  facts.budget = mebibytes(100);
+  facts.free = mebibytes(99);
   facts.distrusted = 1;
   facts.quarantined = 2;
   facts.foreign_names = 1;
@@ -58,11 +67,16 @@ TEST(DoctorChecks, Directories) {
 TEST(DoctorChecks, ADiskThatIsSlowerThanPrefill) {
   SpeedFacts facts{.write_mb_per_s = 100, .read_mb_per_s = 100};
   EXPECT_EQ(judge_speed(facts).size(), 1U) << "nothing to compare with";
-  facts.bytes_per_token = 100'000;  // 1,000 tokens/s
-  facts.prefill_tokens_per_s = 900;
+  facts.models = {{.name = "large", .bytes_per_token = 100'000, .prefill_tokens_per_s = 900},  // loads 1,000 tokens/s
+                  {.name = "small", .bytes_per_token = 1'000, .prefill_tokens_per_s = 90'000},
+                  {.name = "new", .bytes_per_token = 100'000}};
   EXPECT_EQ(problems(judge_speed(facts)), 0U);
-  facts.prefill_tokens_per_s = 1'100;
-  EXPECT_EQ(problems(judge_speed(facts)), 1U);
+  EXPECT_EQ(judge_speed(facts).size(), 3U) << "each by its own figures, if it has any";
+  facts.models[0].prefill_tokens_per_s = 1'100;
+  ASSERT_EQ(problems(judge_speed(facts)), 1U);
+  EXPECT_TRUE(judge_speed(facts)[1].text.starts_with("large: "));
+  facts.from_device = false;
+  EXPECT_EQ(notes(judge_speed(facts)), 1U);
 }
 
 TEST(DoctorChecks, SettingsThatMakeCachingUseless) {

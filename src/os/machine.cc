@@ -1,16 +1,22 @@
 #include "os/machine.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <system_error>
 #include <utility>
+
+#include "os/descriptor.h"
 
 namespace kvkeep::os {
 namespace {
@@ -167,6 +173,32 @@ Result<std::uint64_t> voluntary_switches(int process_id) {
   }
   if (!found) return unsupported("the system does not report the switches of process " + std::to_string(process_id));
   return total;
+}
+
+namespace {
+
+// Of the file's first `size` bytes, mapped at `begin`.
+bool any_page_resident(void* begin, std::size_t size) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident((size + page - 1) / page);
+  if (::mincore(begin, size, resident.data()) != 0) return true;
+  return std::ranges::any_of(resident, [](unsigned char state) { return (state & 1) != 0; });
+}
+
+}  // namespace
+
+Result<bool> drop_from_page_cache(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file.valid()) return not_found("open " + path + ": " + std::generic_category().message(errno));
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  if (size < 0) return io_error("seek " + path);
+  if (size == 0) return true;
+  if (::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED) != 0) return false;
+  void* const mapped = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) return io_error("map " + path);
+  const bool resident = any_page_resident(mapped, static_cast<std::size_t>(size));
+  ::munmap(mapped, static_cast<std::size_t>(size));
+  return !resident;
 }
 
 Result<std::uint64_t> bytes_written_by(int process_id) {

@@ -53,6 +53,10 @@ struct ProcessorTimes {
 // kUnsupported if the system does not report them.
 Result<ProcessorTimes> processor_times();
 
+// Drops the kernel's copy of a file from memory, so that the next read comes from its device; what was written must be
+// synced. Returns false if pages of it stay: the file system lives in memory, or ignores the wish. kIo, kNotFound.
+Result<bool> drop_from_page_cache(const std::string& path);
+
 // Returns how often the threads of a process gave up their processor to wait, since each began. kUnsupported if the
 // system does not report it, or there is no such process.
 Result<std::uint64_t> voluntary_switches(int process_id);

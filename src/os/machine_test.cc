@@ -1,6 +1,9 @@
 #include "os/machine.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +84,22 @@ TEST(ProcessIoTest, CountsWhatAProcessWrites) {
   const std::uint64_t written = bytes_written_by(process_id()).value() - *before;
   EXPECT_GE(written, kBytes);
   EXPECT_LT(written, 2 * kBytes);
+}
+
+// A file system in memory cannot let go of its files.
+TEST(PageCache, IsLeftByFilesOfRealFileSystems) {
+  const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-pages-").value();
+  const std::string path = directory.path() + "/file";
+  for (const std::size_t size : {std::size_t{0}, std::size_t{100}, std::size_t{1'000'000}}) {
+    std::ofstream(path, std::ios::trunc) << std::string(size, 'x');
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::fdatasync(file), 0);
+    struct statfs info {};
+    ASSERT_EQ(::fstatfs(file, &info), 0);
+    ::close(file);
+    EXPECT_EQ(drop_from_page_cache(path).value(), size == 0 || info.f_type != TMPFS_MAGIC);
+  }
+  EXPECT_EQ(drop_from_page_cache(directory.path() + "/none").error().kind, ErrorKind::kNotFound);
 }
 
 TEST(ProcessIoTest, NoProcessIsNoFigure) {

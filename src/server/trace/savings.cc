@@ -76,6 +76,11 @@ Work work_of(const SchedulerStats& stats) {
           .prefill_ms = stats.prefill_ms};
 }
 
+Work read_kept_work(os::FileSystem& files, const std::string& path) {
+  const auto record = read_work(files, path);
+  return record ? work_in(*record) : Work{};
+}
+
 Savings::Savings(SavingsOptions options, os::FileSystem& files)
     : options_(std::move(options)), files_(files), since_ns_(options_.now_ns) {
   if (options_.path.empty()) return;

@@ -36,6 +36,9 @@ struct Work {
 
 Work work_of(const SchedulerStats& stats);
 
+// Of a file that servers keep; all zeros if there is none, or it cannot be read.
+Work read_kept_work(os::FileSystem& files, const std::string& path);
+
 struct SavingsOptions {
   std::string path = {};  // of the file; "": there is none
   // Returns false while another server writes the file. Null: no other server does. Must outlive the savings.
