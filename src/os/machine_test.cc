@@ -94,7 +94,7 @@ TEST(PageCache, IsLeftByFilesOfRealFileSystems) {
     std::ofstream(path, std::ios::trunc) << std::string(size, 'x');
     const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     ASSERT_EQ(::fdatasync(file), 0);
-    struct statfs info {};
+    struct statfs info{};
     ASSERT_EQ(::fstatfs(file, &info), 0);
     ::close(file);
     EXPECT_EQ(drop_from_page_cache(path).value(), size == 0 || info.f_type != TMPFS_MAGIC);

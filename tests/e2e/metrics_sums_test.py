@@ -75,6 +75,13 @@ class MetricsAndTrace(ServerCase):
             self.assertEqual(values[name], missed[reason], reason)
             self.assertEqual(value("kvkeep_prompts_total", reason=reason),
                              sum(line["cache_miss_reason"] == reason for line in started), reason)
+        broken = [line["cache_break"] for line in lines if line.get("cache_break")]
+        for name in [name for name in values if name.startswith("kvkeep_lost_tokens_total")]:
+            kind = re.search(r'kind="([^"]+)"', name)[1]
+            own = [one for one in broken if one["kind"] == kind]
+            self.assertEqual(values[name], sum(one["lost_tokens"] for one in own), kind)
+            if kind != "none":
+                self.assertEqual(value("kvkeep_breaks_total", kind=kind), len(own), kind)
         self.assertEqual(value("llamacpp:prompt_tokens_cached_total"), total("cached_tokens", started))
         self.assertEqual(value("llamacpp:prompt_tokens_total"), total("prefilled_tokens"))
         self.assertEqual(value("llamacpp:tokens_predicted_total"), total("predicted_tokens"))

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/routes/routes.h"
+#include "server/run/found_break.h"
 
 namespace kvkeep::server {
 namespace {
@@ -38,6 +39,15 @@ Metric waited(const WaitTimes& times) {
       Metric::Kind::kCounter, "kvkeep_wait_seconds_total", "Time that ended requests waited, by cause.", {}};
   for (const WaitCause cause : kWaitCauses) {
     metric.samples.push_back({fmt::format("cause=\"{}\"", to_string(cause)), times[cause] / 1e3});
+  }
+  return metric;
+}
+
+Metric waiting(const SchedulerStats& stats) {
+  Metric metric = {Metric::Kind::kGauge, "kvkeep_waiting", "Requests that wait now, by cause.", {}};
+  for (const WaitCause cause : kWaitCauses) {
+    metric.samples.push_back({fmt::format("cause=\"{}\"", to_string(cause)),
+                              static_cast<double>(stats.waiting_for[static_cast<std::size_t>(cause)])});
   }
   return metric;
 }
@@ -96,6 +106,7 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
       counter("kvkeep_prefix_waits_total", "Times that a request waited for a prefix that another was prefilling.",
               number(stats.prefix_waits)),
       waited(stats.waited),
+      waiting(stats),
       gauge("kvkeep_cells", "Cells of the model's memory.", stats.cells.total),
       gauge("kvkeep_cells_used", "Cells that hold tokens; those of shared prefixes count once.", stats.cells.used),
       gauge("kvkeep_cells_shared", "Cells that several conversations share.", stats.cells.shared),
@@ -130,6 +141,20 @@ std::vector<Metric> misses(const RequestFigures& figures) {
     tokens.samples.push_back({reason, number(figures.missed[i].tokens)});
   }
   return {prompts, tokens};
+}
+
+// Requests and lost tokens by the kind of their explanation (docs/explain.md).
+std::vector<Metric> breaks(const RequestFigures& figures) {
+  using enum Metric::Kind;
+  Metric requests{kCounter, "kvkeep_breaks_total", "Requests that ended, by the kind of break that ended reuse.", {}};
+  Metric tokens{
+      kCounter, "kvkeep_lost_tokens_total", "Tokens that they prefilled though they were computed before.", {}};
+  for (std::size_t i = 0; i < explain::kBreakKinds; ++i) {
+    const std::string kind = fmt::format("kind=\"{}\"", to_string(static_cast<explain::BreakKind>(i)));
+    requests.samples.push_back({kind, number(figures.breaks[i].requests)});
+    tokens.samples.push_back({kind, number(figures.breaks[i].lost_tokens)});
+  }
+  return {requests, tokens};
 }
 
 Metric ends(const RequestFigures& figures) {
@@ -172,9 +197,10 @@ std::vector<Metric> request_metrics(const SchedulerStats& stats) {
                 figures.first_token),
       histogram("kvkeep_token_gap_seconds", "Between two tokens of a reply.", figures.token_gap),
   };
-  for (std::vector<Metric> group : {misses(figures), moved("read", "State read from disk for requests", figures.read),
-                                    moved("restored", "State copied into the model's memory", figures.restored),
-                                    moved("captured", "State copied out of the model's memory", figures.captured)}) {
+  for (std::vector<Metric> group :
+       {misses(figures), breaks(figures), moved("read", "State read from disk for requests", figures.read),
+        moved("restored", "State copied into the model's memory", figures.restored),
+        moved("captured", "State copied out of the model's memory", figures.captured)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return all;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "cache/cache.h"
@@ -13,6 +15,7 @@
 #include "server/routes/generation.h"
 #include "server/routes/routes.h"
 #include "server/run/places.h"
+#include "server/run/waits.h"
 
 namespace kvkeep::server {
 namespace {
@@ -35,11 +38,25 @@ class LastScrape {
   SchedulerStats totals_ GUARDED_BY(mutex_);
 };
 
+// By cause. Requests that have no place yet wait for one, as far as monitors see them: some of them await the prefix
+// that another prefills.
+std::array<std::uint64_t, kWaitCauses.size()> waiting_for(std::uint64_t without_place,
+                                                          const std::vector<Place>& places) {
+  std::array<std::uint64_t, kWaitCauses.size()> counts{};
+  counts[static_cast<std::size_t>(WaitCause::kPlace)] = without_place;
+  for (const Place& place : places) {
+    if (!place.running) continue;
+    if (const auto cause = place.stats.waits.now()) ++counts[static_cast<std::size_t>(*cause)];
+  }
+  return counts;
+}
+
 void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writer) {
   if (!service.endpoints.metrics) {
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
-  const SchedulerStats now = service.scheduler->stats();
+  SchedulerStats now = service.scheduler->stats();
+  now.waiting_for = waiting_for(now.waiting, service.scheduler->places().all());
   const Work ever = service.savings->ever(work_of(now));
   const std::vector<api::Metric> metrics =
       metrics_of(now, last.replace(now), ever, service.cache->stats(), service.cache->share_counters());

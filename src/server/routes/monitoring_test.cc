@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "server/routes/routes.h"
+#include "server/run/found_break.h"
 
 namespace kvkeep::server {
 namespace {
@@ -62,6 +63,9 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.cells = {.total = 100, .used = 60, .shared = 20};
   stats.audits.add(AuditOutcome::kWrong);
   stats.note_start({.prompt_tokens = 900, .cached_tokens = 400}, /*ahead=*/false);
+  stats.figures.note_break({.kind = explain::BreakKind::kVolatileText, .lost_tokens = 70});
+  stats.figures.note_break({.kind = explain::BreakKind::kVolatileText, .lost_tokens = 30});
+  stats.waiting_for[static_cast<std::size_t>(WaitCause::kDisk)] = 2;
   const Work ever{.reused_tokens = 5'000, .load_ms = 1'000, .prefilled_tokens = 100, .prefill_ms = 200};
   cache::CacheStats cache;
   cache.ram_used = ByteCount{17};
@@ -80,6 +84,11 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"agreed\""), 0);
   EXPECT_EQ(value_of(metrics, "kvkeep_wait_seconds_total", "cause=\"prefix\""), 1.5);
   EXPECT_EQ(value_of(metrics, "kvkeep_wait_seconds_total", "cause=\"place\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_waiting", "cause=\"disk\""), 2);
+  EXPECT_EQ(value_of(metrics, "kvkeep_waiting", "cause=\"cells\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_breaks_total", "kind=\"volatile-text\""), 2);
+  EXPECT_EQ(value_of(metrics, "kvkeep_lost_tokens_total", "kind=\"volatile-text\""), 100);
+  EXPECT_EQ(value_of(metrics, "kvkeep_lost_tokens_total", "kind=\"damaged\""), 0);
   EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"start\""), 400);
   EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"ever\""), 5'000);
   EXPECT_EQ(value_of(metrics, "kvkeep_saved_seconds", "since=\"start\""), 1.4) << "400 of 3.5 ms";

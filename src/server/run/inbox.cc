@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/run/found_break.h"
 #include "server/run/request.h"
 #include "server/run/scheduler_stats.h"
 #include "server/run/served_rate.h"
@@ -162,6 +163,7 @@ std::vector<Question> Inbox::take_questions(std::size_t most) {
 void Inbox::note_ended(const Ended& ended) {
   MutexLock lock(mutex_);
   stats_->note_end(ended.how, ended.stats);
+  if (ended.found != nullptr) stats_->figures.note_break(ended.found->found);
   // Those that leave the queue, and prefills ahead, are no sign of how fast others are served.
   if (ended.stats.place && !ended.ahead) served_->note_served(ended.now_ns);
   if (--in_flight_ == 0) served_->pause(ended.now_ns);

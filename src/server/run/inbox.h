@@ -21,6 +21,7 @@
 namespace kvkeep::server {
 
 class ServedRate;
+struct FoundBreak;
 struct Request;
 struct SchedulerStats;
 
@@ -96,6 +97,7 @@ class Inbox {
     std::int64_t now_ns = 0;  // by the monotonic clock, as Request::submitted_ns
     Finish how = Finish::kStop;
     JobStats stats = {};
+    std::shared_ptr<const FoundBreak> found = {};  // null: it was not explained
   };
   void note_ended(const Ended& ended);  // of one reply
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "explain/cache_break.h"
+
 namespace kvkeep::server {
 
 namespace {
@@ -42,6 +44,14 @@ void RequestFigures::note_end(Finish how, const JobStats& stats) {
   read.add(stats.read.bytes, stats.read.ms);
   shared_read.add(stats.shared_read.bytes, stats.shared_read.ms);
   restored.add(stats.restored.bytes, stats.restored.ms);
+}
+
+static_assert(kExplainedKinds == explain::kBreakKinds);
+
+void RequestFigures::note_break(const explain::CacheBreak& found) {
+  Broken& sum = breaks[static_cast<std::size_t>(found.kind)];
+  ++sum.requests;
+  sum.lost_tokens += found.lost_tokens;
 }
 
 void TenantSums::note_end(const Tenant& tenant, const JobStats& stats, std::int64_t now_ns) {

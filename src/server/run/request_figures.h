@@ -12,13 +12,26 @@
 #include "base/hash.h"
 #include "server/run/job.h"
 
+namespace kvkeep::explain {
+struct CacheBreak;
+}
+
 namespace kvkeep::server {
+
+// As many as explain::kBreakKinds, whose header this one need not pull in.
+inline constexpr std::size_t kExplainedKinds = 21;
 
 struct RequestFigures {
   // Prompts and tokens for which a reason stands.
   struct Missed {
     std::uint64_t prompts = 0;
     std::uint64_t tokens = 0;  // of these prompts, not reused
+  };
+
+  // Requests with an explanation of a kind, and what they lost by it.
+  struct Broken {
+    std::uint64_t requests = 0;
+    std::uint64_t lost_tokens = 0;
   };
 
   // Tokens of prompts by source, as far as requests have started.
@@ -30,15 +43,16 @@ struct RequestFigures {
   std::uint64_t new_tokens = 0;     // of missed_tokens, those that the cache had never seen after their prefix
   std::uint64_t reused_tokens = 0;  // by requests of clients, prefills ahead left out
   double reuse_load_ms = 0;         // that reading and restoring took for these
-  std::array<Missed, kMissReasons> missed{};    // by MissReason
-  std::array<std::uint64_t, kFinishes> ends{};  // requests by Finish
-  std::uint64_t failed_reads = 0;               // requests that state could not be read for
-  std::uint64_t refused_restores = 0;           // requests whose state the model's memory did not take
-  std::uint64_t failed_calls = 0;               // model calls, counted for each request in them
-  Moved read;                                   // from disk, before it was restored; of ended requests
-  Moved shared_read;                            // from the shared tier, before it was restored; of ended requests
-  Moved restored;                               // into the model's memory; of ended requests
-  Moved captured;                               // out of it
+  std::array<Missed, kMissReasons> missed{};     // by MissReason
+  std::array<Broken, kExplainedKinds> breaks{};  // by BreakKind, of requests that ended
+  std::array<std::uint64_t, kFinishes> ends{};   // requests by Finish
+  std::uint64_t failed_reads = 0;                // requests that state could not be read for
+  std::uint64_t refused_restores = 0;            // requests whose state the model's memory did not take
+  std::uint64_t failed_calls = 0;                // model calls, counted for each request in them
+  Moved read;                                    // from disk, before it was restored; of ended requests
+  Moved shared_read;                             // from the shared tier, before it was restored; of ended requests
+  Moved restored;                                // into the model's memory; of ended requests
+  Moved captured;                                // out of it
 
   // In seconds.
   StepTimes queue;        // until a request starts
@@ -53,6 +67,8 @@ struct RequestFigures {
   // The last token of `stats`, `gap_ms` after the one before it.
   void note_token(const JobStats& stats, double gap_ms);
   void note_end(Finish how, const JobStats& stats);
+  // The request that ended was explained so (found_break.h, at_end()).
+  void note_break(const explain::CacheBreak& found);
 };
 
 // The same for each tenant, for people who look at a running server (GET /cache). A tenant is shown by the number in

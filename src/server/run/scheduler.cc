@@ -538,7 +538,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   note_ended(request, clock_.monotonic_ns());
   const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
-  inbox_.note_ended({request.job.ahead, request.job.owner, clock_.monotonic_ns(), how, request.stats});
+  inbox_.note_ended({request.job.ahead, request.job.owner, clock_.monotonic_ns(), how, request.stats, ended.found});
   places_->note_end(request, how, clock_.wall_ns());
   for (const auto& branch : request.branches) finish(*branch, how, error);
   breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());

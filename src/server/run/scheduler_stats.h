@@ -3,6 +3,7 @@
 // Counts of the scheduler: its work since the start, and its requests now. The inbox holds them, under its lock.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,9 +33,10 @@ struct SchedulerStats {
   double encode_ms = 0;             // the time of that
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   WaitTimes waited;                 // of requests that have ended
-  CellCounts cells;                 // now
-  std::int64_t retry_after_s = 1;   // until those that wait now will have been served (served_rate.h)
-  bool closed = false;              // no request is accepted any more: the server is stopping
+  std::array<std::uint64_t, kWaitCauses.size()> waiting_for{};  // now, by WaitCause; only whoever asks fills it in
+  CellCounts cells;                                             // now
+  std::int64_t retry_after_s = 1;  // until those that wait now will have been served (served_rate.h)
+  bool closed = false;             // no request is accepted any more: the server is stopping
   AuditCounts audits = {};
   RequestFigures figures = {};
 
