@@ -5,6 +5,7 @@
 #include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "serve_log.h"
 
@@ -40,24 +41,34 @@ Json value_of(std::string_view text) {
 
 Json fields_of(std::string_view message) {
   Json fields = Json::object();
+  message = message.substr(0, message.find_first_of("\"'`({["));
   while (!message.empty()) {
     const std::string_view word = message.substr(0, message.find(' '));
     message.remove_prefix(std::min(message.size(), word.size() + 1));
     const auto equals = word.find('=');
     if (equals == std::string_view::npos || equals + 1 == word.size() || !is_name(word.substr(0, equals))) continue;
     std::string_view value = word.substr(equals + 1);
-    if (value.starts_with('(')) continue;  // several words
     while (value.size() > 1 && (value.ends_with(':') || value.ends_with(','))) value.remove_suffix(1);
     fields.emplace(word.substr(0, equals), value_of(value));
   }
   return fields;
 }
 
+Json fields_of(const server::LogFields& given) {
+  Json fields = Json::object();
+  for (const server::LogField& field : given) {
+    std::visit([&](const auto& value) { fields.emplace(field.name, value); }, field.value);
+  }
+  return fields;
+}
+
 }  // namespace
 
-std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message) {
+std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message,
+                          const server::LogFields* given) {
   Json line = {{"time", time_text(time_ms)}, {"level", level}, {"message", message}};
-  if (Json fields = fields_of(message); !fields.empty()) line["fields"] = std::move(fields);
+  Json fields = given != nullptr ? fields_of(*given) : fields_of(message);
+  if (!fields.empty()) line["fields"] = std::move(fields);
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -27,17 +27,28 @@ TEST(JsonLog, NoMessageBeginsAnotherLine) {
 }
 
 TEST(JsonLog, NamedValuesOfAMessageAreFields) {
-  EXPECT_EQ(fields_of("chat done end=stop prompt=1048 cached=1000 (memory 8, disk 992) waited=(cells 1.000s, turn "
-                      "0.020s) prefilled=48 in 0.120s reply=5 in "
-                      "1.500s reason=new-tokens: new from token 1000 on id=chatcmpl-1a"),
-            Json::parse(R"({"end": "stop", "prompt": 1048, "cached": 1000, "prefilled": 48, "reply": 5,
-                            "reason": "new-tokens", "id": "chatcmpl-1a"})"));
+  EXPECT_EQ(fields_of("kv cache hit tokens=1000 source=memory load=0.120s reason=new-tokens: id=chatcmpl-1a"),
+            Json::parse(R"({"tokens": 1000, "source": "memory", "load": 0.12, "reason": "new-tokens",
+                            "id": "chatcmpl-1a"})"));
   EXPECT_EQ(fields_of("queue=0.015s used=1.5 save=-3 x=1,"),
             Json::parse(R"({"queue": 0.015, "used": 1.5, "save": -3, "x": 1})"));
   EXPECT_EQ(fields_of("a=1 a=2"), Json::parse(R"({"a": 1})"));
   for (const char* message : {"", "plain words", "=", "a=", "=b", "A=1", "a b = c", "http://x/?q=1"}) {
     EXPECT_EQ(fields_of(message), Json()) << message;
   }
+}
+
+TEST(JsonLog, WordsOfClientsAreNoFields) {
+  EXPECT_EQ(fields_of(R"(http POST /v1/chat 400 {"error":{"message":"unknown field 'x end=error id=chatcmpl-1'"}})"),
+            Json());
+  EXPECT_EQ(fields_of("1.2.3.4 sends 'x' end=error' to /v1/chat client=\"a b=1\""), Json());
+  EXPECT_EQ(fields_of("chat done end=error (no end=stop id=2) prompt=1 id=1"), Json::parse(R"({"end": "error"})"));
+}
+
+TEST(JsonLog, GivenFieldsTakeThePlaceOfWords) {
+  const server::LogFields given{{"end", "stop"}, {"prompt", std::int64_t{7}}, {"lost_s", 0.25}};
+  const Json line = Json::parse(json_log_line(0, "info", "chat done end=error id=2", &given));
+  EXPECT_EQ(line["fields"], Json::parse(R"({"end": "stop", "prompt": 7, "lost_s": 0.25})"));
 }
 
 }  // namespace

@@ -13,16 +13,20 @@
 #include "cache_setup.h"
 #include "engine/engine.h"
 #include "serve_options.h"
+#include "server/run/log_fields.h"
 
 namespace kvkeep::cli {
 
 // Fails with kInvalid if the log file cannot be written.
 Status set_up_log(const LogOptions& options);
 
-// A line of --log-format json, as one object without a line end: "time" (UTC, milliseconds), "level", "message", and,
-// if the message has words such as prompt=123, "fields": each word's value, a number where it is one. A time with its
-// unit (0.120s) is a number of seconds. Of words with one name the first counts. Invalid UTF-8 is replaced. Pure.
-std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message);
+// A line of --log-format json, as one object without a line end: "time" (UTC, milliseconds), "level", "message", and
+// "fields", if it has any: those given, or else the values of words such as prompt=123 in the message, a number where
+// it is one. A time with its unit (0.120s) is a number of seconds. Of words with one name the first counts; from the
+// first quote, brace or parenthesis on a message may have words of clients, which are no fields. Invalid UTF-8 is
+// replaced. Pure.
+std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message,
+                          const server::LogFields* fields = nullptr);
 
 // Logs the model, and warns if its context is not the one asked for, or larger than the one it was trained with.
 void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked);

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace kvkeep::server {
 namespace {
@@ -131,7 +133,67 @@ void log_resumed(const Job& job, const JobStats& stats, std::size_t reused) {
 void log_done(const Job& job, const EndedRequest& ended, const ShowTokens* show) {
   const auto level = ended.error ? spdlog::level::warn : job.ahead ? spdlog::level::debug : spdlog::level::info;
   if (!spdlog::should_log(level)) return;
+  LogFields fields = done_fields(ended);
+  fields.push_back({"route", job.kind});
+  fields.push_back({"id", job.id});
+  const WithLogFields beside(std::move(fields));
   spdlog::log(level, "{} done {} id={}", job.kind, done_text(ended, show), job.id);
+}
+
+namespace {
+
+void add_loss(const EndedRequest& ended, LogFields& fields) {
+  if (ended.found == nullptr) return;
+  const explain::CacheBreak& found = ended.found->found;
+  fields.push_back({"kind", std::string(explain::to_string(found.kind))});
+  if (found.kind == explain::BreakKind::kNone) return;
+  if (found.kind == explain::BreakKind::kVolatileText) {
+    fields.push_back({"what", std::string(explain::to_string(found.what))});
+  }
+  if (found.lost) fields.push_back({"cause", std::string(explain::to_string(found.lost->cause))});
+  if (found.at) fields.push_back({"at", static_cast<std::int64_t>(found.at->value())});
+  fields.push_back({"place", explain::place_name(found)});
+  fields.push_back({"lost_tokens", static_cast<std::int64_t>(found.lost_tokens)});
+  fields.push_back({"lost_s", lost_ms(found, ended.stats) / 1e3});
+}
+
+void add_waits(const Waits& waits, LogFields& fields) {
+  constexpr std::array<std::string_view, kWaitCauses.size()> kNames = {
+      "waited_place_s", "waited_prefix_s", "waited_cells_s", "waited_disk_s", "waited_turn_s"};
+  for (const WaitCause cause : kWaitCauses) {
+    if (const double ms = waits.ended()[cause]; ms > 0) {
+      fields.push_back({kNames[static_cast<std::size_t>(cause)], ms / 1e3});
+    }
+  }
+}
+
+}  // namespace
+
+LogFields done_fields(const EndedRequest& ended) {
+  const JobStats& stats = ended.stats;
+  LogFields fields;
+  const auto add = [&](std::string_view name, std::size_t count) {
+    fields.push_back({name, static_cast<std::int64_t>(count)});
+  };
+  fields.push_back({"end", std::string(to_string(ended.how))});
+  if (ended.error) fields.push_back({"error", ended.error->message});
+  add("prompt", stats.prompt_tokens);
+  fields.push_back({"queue", stats.queue_ms / 1e3});
+  add_waits(stats.waits, fields);
+  if (stats.preemptions > 0) add("preempted", stats.preemptions);
+  if (!ended.started) return fields;
+  add("cached", stats.cached_tokens);
+  add("memory", stats.memory_tokens);
+  add("ram", stats.ram_tokens);
+  add("disk", stats.disk_tokens);
+  add("shared", stats.shared_tokens);
+  add("prefilled", stats.prefilled_tokens);
+  fields.push_back({"prompt_s", stats.prompt_ms / 1e3});
+  add("reply", stats.predicted_tokens);
+  fields.push_back({"reply_s", stats.predicted_ms / 1e3});
+  fields.push_back({"reason", std::string(to_string(stats.miss))});
+  add_loss(ended, fields);
+  return fields;
 }
 
 std::string done_text(const EndedRequest& ended, const ShowTokens* show) {

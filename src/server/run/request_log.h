@@ -10,6 +10,7 @@
 
 #include "server/run/found_break.h"
 #include "server/run/job.h"
+#include "server/run/log_fields.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
@@ -44,6 +45,8 @@ void log_done(const Job& job, const EndedRequest& ended, const ShowTokens* show)
 
 // Returns the line of log_done() without the request's kind and id. Pure.
 std::string done_text(const EndedRequest& ended, const ShowTokens* show);
+// Returns the values of that line, also those that its text gives in words; docs/monitoring.md names them. Pure.
+LogFields done_fields(const EndedRequest& ended);
 // Returns its part that says why no more was reused: where the prompt parts from known ones, or what prevented it.
 std::string miss_text(const EndedRequest& ended, const ShowTokens* show);
 // Returns its last part, "; volatile-text (date) in system: 640 tokens prefilled again in 0.520s"; "" if next to

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <variant>
+
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
@@ -164,6 +167,33 @@ TEST(RequestLog, ARequestThatNeverStartedHasNoReason) {
   one.started = false;
   one.how = Finish::kGone;
   EXPECT_EQ(one.done(), "end=client-left prompt=625: never started");
+}
+
+TEST(RequestLog, FieldsSayAllThatTheLineSays) {
+  using Value = std::variant<std::int64_t, double, std::string>;
+  const auto value_of = [](const LogFields& fields, std::string_view name) {
+    const auto found = std::ranges::find(fields, name, &LogField::name);
+    return found == fields.end() ? Value("none") : found->value;
+  };
+  Case one = changed_date();
+  one.stats.prompt_ms = 617;
+  one.stats.waits.begin(WaitCause::kCells, 0);
+  one.stats.waits.end(250'000'000);
+  auto found = std::make_shared<FoundBreak>();
+  found->found = {.kind = explain::BreakKind::kEvicted, .at = Position{8}, .lost_tokens = 500};
+  found->found.lost = explain::LostState{explain::LossCause::kDiskBudget, 1, 500};
+  one.found = found;
+  const LogFields fields = done_fields(one.ended());
+  EXPECT_EQ(value_of(fields, "kind"), Value("evicted"));
+  EXPECT_EQ(value_of(fields, "cause"), Value("disk-budget"));
+  EXPECT_EQ(value_of(fields, "place"), Value("the prompt"));
+  EXPECT_EQ(value_of(fields, "lost_tokens"), Value(std::int64_t{500}));
+  EXPECT_EQ(value_of(fields, "lost_s"), Value(0.5));
+  EXPECT_EQ(value_of(fields, "prompt_s"), Value(0.617));
+  EXPECT_EQ(value_of(fields, "waited_cells_s"), Value(0.25));
+  EXPECT_EQ(value_of(fields, "what"), Value("none")) << "no text that changes";
+  one.started = false;
+  EXPECT_EQ(value_of(done_fields(one.ended()), "kind"), Value("none"));
 }
 
 TEST(RequestLog, EndsWithWhatWasLost) {
