@@ -64,6 +64,8 @@ TEST(NextStart, ServesSessionsInTurn) {
   EXPECT_EQ(leaves(queue, {}, 7), "queue 2") << "not the same twice in a row";
   EXPECT_EQ(leaves(queue, {of_session(decoding(), 7)}), "queue 2") << "the other one has a place";
   EXPECT_EQ(leaves(queue, {of_session(decoding(), 7), of_session(decoding(), 8)}), "queue 0");
+  EXPECT_EQ(leaves(queue, {of_session(decoding(), 7), of_session(decoding(), 7), of_session(decoding(), 8)}),
+            "queue 2");
   for (QueuedRequest& request : queue) request.session = kNoSession;
   EXPECT_EQ(leaves(queue, {decoding()}), "queue 0") << "requests without a session are nobody's";
 }
