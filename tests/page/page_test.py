@@ -37,7 +37,7 @@ class LivePage(PageCase):
 
     def test_a_stream_is_followed_while_it_runs(self):
         tab = self.open(self.shared)
-        body = {"messages": [support.user(support.words(300, 2))], "max_tokens": 2000, "stream": True}
+        body = {"messages": [support.user(support.words(300, 2))], "max_tokens": 2000, "ignore_eos": True, "stream": True}
         stopped = threading.Event()
 
         def read():
