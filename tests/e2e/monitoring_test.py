@@ -195,7 +195,8 @@ class Slots(FlagCase):
         for slot, prompt in prompts.items():
             body = {"prompt": prompt, "id_slot": slot, "n_predict": 4, "temperature": 0, "stream": True, "return_progress": True}
             self.assertEqual({event["id_slot"] for _, event in server.stream("/completion", body)}, {slot})
-        named = server.post("/completion", {"prompt": prompts[1], "id_slot": 1, "n_predict": 4})["id_slot"]
+        again = {"prompt": prompts[1], "id_slot": 1, "n_predict": 4, "temperature": 0}
+        named = server.post("/completion", again)["id_slot"]
         server.post(f"/slots/{named}?action=erase", {})
         cached = {slot: server.post("/completion", {"prompt": prompt, "n_predict": 1})["timings"]["cache_n"]
                   for slot, prompt in prompts.items()}
