@@ -162,14 +162,15 @@ class StartupErrors(unittest.TestCase):
         self.refused(["-m", model(), "-fa", "off", "-ctv", "q8_0"], "flash")
 
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
-        self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
+        self.refused(["-m", model(), "--model-draft", "x"], "--model-draft", "speculative")
+        self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "No such file")
         self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no settings")
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
 
     def test_all_refusals_are_reported_at_once_with_a_line_that_works(self):
-        told = self.refused(["-m", model(), "--mmproj", "x.gguf", "--no-perf", "--hf-repo", "a/b", "-c", "9999k"],
-                            "--mmproj is not supported", "--no-perf is not supported", "--hf-repo is not supported",
+        told = self.refused(["-m", model(), "--model-draft", "x.gguf", "--no-perf", "--hf-repo", "a/b", "-c", "9999k"],
+                            "--model-draft is not supported", "--no-perf is not supported", "--hf-repo is not supported",
                             f"Try: {PROGRAM} serve -m {model()} --model=FILE -c 9999k --no-kv-disk")
         line = told.split("Try: ")[1].strip()
         self.assertTrue(line.endswith("--port 0"), line)
