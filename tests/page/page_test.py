@@ -36,12 +36,13 @@ class LivePage(PageCase):
         self.assertLess(sum(sizes), 300_000)
 
     def test_a_stream_is_followed_while_it_runs(self):
-        tab = self.open(self.shared)
-        body = {"messages": [support.user(support.words(300, 2))], "max_tokens": 2000, "ignore_eos": True, "stream": True}
+        server = self.server("-c", 65536)  # room for a reply that is still being written when it is looked at
+        tab = self.open(server)
+        body = {"messages": [support.user(support.words(300, 2))], "max_tokens": 60_000, "ignore_eos": True, "stream": True}
         stopped = threading.Event()
 
         def read():
-            for _ in self.shared.stream("/v1/chat/completions", body):
+            for _ in server.stream("/v1/chat/completions", body):
                 if stopped.is_set():
                     return
 
