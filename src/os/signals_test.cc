@@ -22,7 +22,9 @@ namespace {
 std::unique_ptr<ChildProcess> start_self(const std::string& test, const std::string& directory) {
   ChildProcessOptions options;
   options.arguments = {"--gtest_filter=" + test};
-  options.environment = {{"KVKEEP_TEST_SIGNALS", "1"}, {"TMPDIR", directory}};
+  // The test runs there, whichever part of all tests runs here.
+  options.environment = {
+      {"KVKEEP_TEST_SIGNALS", "1"}, {"TMPDIR", directory}, {"GTEST_TOTAL_SHARDS", "1"}, {"GTEST_SHARD_INDEX", "0"}};
   options.output_path = directory + "/output";
   ::unlink(options.output_path.c_str());
   auto child = start_child(options);
