@@ -99,7 +99,7 @@ class Files(ServerCase):
             self.assertEqual(set(re.findall(r"alertname: (\w+)", file.read())), alerts, "each alert is tested")
 
     def test_alerts_and_dashboard_name_only_metrics_that_there_are(self):
-        server = self.server("--kv-disk-dir", fresh_directory())
+        server = self.server("--kv-disk-dir", fresh_directory(), "--share", f"dir:{fresh_directory()}")
         text = self.text_of(server)
         known = {name + suffix for name in re.findall(r"^# TYPE (\S+)", text, re.M)
                  for suffix in ("", "_bucket", "_sum", "_count")}
