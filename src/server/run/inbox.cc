@@ -19,8 +19,9 @@ constexpr std::size_t kMostQuestions = 64;
 }  // namespace
 
 std::size_t share_of_queue(const InboxLimits& limits, std::size_t others) {
-  const std::size_t parts = others + 2;
-  return limits.places + (limits.queue + parts - 1) / parts;
+  const std::size_t owners = others + 1;
+  const std::size_t kept_free = limits.queue < 2 ? 0 : (limits.queue + 15) / 16;
+  return limits.places + (limits.queue - kept_free + owners - 1) / owners;
 }
 
 Inbox::Inbox(const InboxLimits& limits)

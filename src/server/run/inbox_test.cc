@@ -95,7 +95,7 @@ TEST(Inbox, CountsTheWaitsOfThoseThatEnded) {
   EXPECT_EQ(inbox.stats(0).figures.ends[static_cast<std::size_t>(Finish::kLength)], 1U);
 }
 
-TEST(Inbox, OneOwnerLeavesHalfOfTheQueueToOthers) {
+TEST(Inbox, OneOwnerLeavesRoomInTheQueueToOthers) {
   const auto of_owner = [](std::uint64_t owner, std::size_t replies = 1) {
     auto made = request("a");
     made.front()->job.owner = owner;
@@ -109,18 +109,20 @@ TEST(Inbox, OneOwnerLeavesHalfOfTheQueueToOthers) {
   };
   const InboxLimits limits{.places = 4, .queue = 60};
   Inbox inbox(limits);
-  EXPECT_EQ(fill(inbox, 7), 4U + 30U);
+  EXPECT_EQ(fill(inbox, 7), 4U + 56U) << "alone, all but a sixteenth";
   EXPECT_NE(inbox.submit(of_owner(7)).error().message.find("of one client"), std::string::npos);
-  EXPECT_EQ(fill(inbox, 8), 4U + 20U) << "a third, next to another one";
-  EXPECT_EQ(fill(inbox, 9), 6U) << "until all is full";
-  EXPECT_EQ(inbox.submit(of_owner(9)).error().kind, ErrorKind::kBusy);
+  EXPECT_EQ(fill(inbox, 8), 4U) << "until all is full";
+  EXPECT_EQ(inbox.submit(of_owner(8)).error().kind, ErrorKind::kBusy);
   for (int i = 0; i < 10; ++i) inbox.note_ended({.owner = 7});
   EXPECT_FALSE(inbox.submit(of_owner(7)).ok()) << "it still has more than its part";
-  EXPECT_EQ(fill(inbox, 9), 10U);
-  for (int i = 0; i < 24; ++i) inbox.note_ended({.owner = 7});
-  for (int i = 0; i < 24; ++i) inbox.note_ended({.owner = 8});
-  EXPECT_EQ(fill(inbox, 9), 34U - 16U) << "the others are gone";
-  for (int i = 0; i < 34; ++i) inbox.note_ended({.owner = 9});
+  EXPECT_EQ(fill(inbox, 8), 10U);
+  for (int i = 0; i < 30; ++i) inbox.note_ended({.owner = 7});
+  EXPECT_EQ(fill(inbox, 8), 4U + 28U - 14U) << "half, next to another one";
+  EXPECT_EQ(fill(inbox, 9), 12U) << "until all is full";
+  for (int i = 0; i < 20; ++i) inbox.note_ended({.owner = 7});
+  for (int i = 0; i < 32; ++i) inbox.note_ended({.owner = 8});
+  EXPECT_EQ(fill(inbox, 9), 60U - 12U) << "the others are gone";
+  for (int i = 0; i < 60; ++i) inbox.note_ended({.owner = 9});
   EXPECT_TRUE(inbox.idle());
   EXPECT_TRUE(inbox.submit(of_owner(7, 60)).ok()) << "one request with many replies could never be cut to its part";
   EXPECT_TRUE(inbox.submit(of_owner(8)).ok());
@@ -129,9 +131,10 @@ TEST(Inbox, OneOwnerLeavesHalfOfTheQueueToOthers) {
 TEST(Inbox, AShareOfAShortQueueIsRoundedUp) {
   EXPECT_EQ(share_of_queue({.places = 1, .queue = 1}, 0), 2U);
   EXPECT_EQ(share_of_queue({.places = 1, .queue = 0}, 0), 1U);
-  EXPECT_EQ(share_of_queue({.places = 2, .queue = 5}, 0), 5U);
-  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 0), 2'052U);
-  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 3), 824U);
+  EXPECT_EQ(share_of_queue({.places = 2, .queue = 2}, 0), 3U);
+  EXPECT_EQ(share_of_queue({.places = 2, .queue = 5}, 1), 4U);
+  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 0), 3'844U);
+  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 3), 964U);
 }
 
 // The pace is that of replies which had a place.
