@@ -44,7 +44,8 @@ struct InboxLimits {
 
 // Returns how many replies an owner may have open, next to so many others that have some, while more than half of the
 // queue is full: besides all places an equal part of the queue, of which a sixteenth is kept free. So one that is alone
-// has nearly all of it, and another one that comes finds room and then gets each reply that ends until both have as much.
+// has nearly all of it, and another one that comes finds room and then gets each reply that ends until both have as
+// much.
 std::size_t share_of_queue(const InboxLimits& limits, std::size_t others);
 
 class Inbox {
