@@ -25,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "testing" / "e2e")]
 
 from kvkeep_process import DecodedPrefixes, ServerProcess, reply_text  # noqa: E402
-from peer_costs import WORDS, Figures  # noqa: E402
+from peer_costs import WORDS, Figures, Side  # noqa: E402
 from s3_process import AWS, S3Process  # noqa: E402
 from valkey_process import ValkeyCluster, ValkeyProcess, valkey_program  # noqa: E402
 from write_report import MODELS  # noqa: E402
@@ -36,6 +36,7 @@ MEASURES = ("counts", "rates", "decode", "fleet")
 REPLY_TOKENS = 8
 SERVE = ["-t", "1", "--restore", "always", "--no-prefill-ahead", "--no-kv-disk", "--metrics"]
 
+SETTLE_S = 2  # until all is published: asking whether it is would take processor time
 LIMIT_S = 1800  # of a request: other programs may have the processors
 LEAST_SENT_BYTES = 32 << 20  # over a plain socket: less shows how soon threads begin
 
@@ -192,7 +193,8 @@ def measure_rates(setting, options, figures):
 # ---- decoding while state is published ----
 
 def decode_rate(server, prompts, reply_tokens):
-    """Tokens per second of streams that run together; their prompts were computed right before and are being published."""
+    """Tokens per second of streams that run together, and the engine's processor time meanwhile in nanoseconds; their prompts
+    were computed right before and are being published."""
     for messages in prompts:
         chat(server, messages, 1)
     arrivals = [[] for _ in prompts]
@@ -202,15 +204,18 @@ def decode_rate(server, prompts, reply_tokens):
         for _, event in server.stream(CHAT, body, timeout_s=LIMIT_S):
             if event != "[DONE]" and event["choices"] and event["choices"][0]["delta"].get("content"):
                 arrivals[number].append(time.monotonic())
+    side = Side("kvkeep", server)
+    engine_ns = side.cpu_ns(outside=True) - side.cpu_ns()
     listeners = [threading.Thread(target=listen, args=(number,)) for number in range(len(prompts))]
     for listener in listeners:
         listener.start()
     for listener in listeners:
         listener.join()
+    engine_ns += side.cpu_ns() - side.cpu_ns(outside=True)
     begin, end = max(times[0] for times in arrivals), min(times[-1] for times in arrivals)
     if begin >= end:
         raise RuntimeError("the streams did not run at the same time")
-    return sum(1 for times in arrivals for at in times if begin < at <= end) / (end - begin)
+    return sum(1 for times in arrivals for at in times if begin < at <= end) / (end - begin), engine_ns
 
 
 def measure_decode(setting, options, figures):
@@ -221,18 +226,26 @@ def measure_decode(setting, options, figures):
             setting.server(context, "-np", streams, "--share", engine.url, "--share-mode", "write") as publishing, \
             setting.server(context, "-np", streams) as alone:
         rates = {publishing: [], alone: []}
-        published = []
+        published, costs = [], []
         for pair in range(3 if setting.quick else 9):
             prompts = [[user(words(tokens, f"decode {pair} {stream}"))] for stream in range(streams)]
             before = metric(publishing, "kvkeep_share_published_bytes_total")
+            outside = {}
             for server in (publishing, alone)[::1 if pair % 2 else -1]:
-                rates[server].append(decode_rate(server, prompts, reply_tokens))
+                side = Side("kvkeep", server)
+                outside[server] = -side.cpu_ns(outside=True)
+                rate, decode_ns = decode_rate(server, prompts, reply_tokens)
+                rates[server].append(rate)
+                time.sleep(SETTLE_S)
+                outside[server] += side.cpu_ns(outside=True)
             wait_until_published(publishing)
             published.append((metric(publishing, "kvkeep_share_published_bytes_total") - before) / 1e6)
+            costs.append((outside[publishing] - outside[alone]) / decode_ns)
     name = f"{streams} streams of {reply_tokens} tokens, {kind}"
     figures.add(f"{name}: publishing / without a shared tier", "ratio", [a / b for a, b in zip(rates[publishing], rates[alone])])
     figures.add(f"{name}: publishing", "tokens/s", rates[publishing])
     figures.add(f"{name}: without a shared tier", "tokens/s", rates[alone])
+    figures.add(f"{name}: processor time of publishing / of decoding", "ratio", costs)
     figures.add(f"{name}: published meanwhile", "MB", published)
 
 

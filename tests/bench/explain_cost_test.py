@@ -21,8 +21,8 @@ class ExplainCost(unittest.TestCase):
 
     def run_bench(self, *programs):
         path = os.path.join(self.folder, "explain.json")
-        done = subprocess.run([sys.executable, "-B", BENCH, *programs, "--size", "tiny", "--rounds", "14", "--reply-tokens", "8",
-                               "--json", path], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([sys.executable, "-B", BENCH, *programs, "--size", "tiny", "--rounds", "6", "--reply-tokens", "8",
+                               "--json", path], capture_output=True, text=True, timeout=550)
         return done, path
 
     def test_each_load_has_its_figures(self):
@@ -34,7 +34,7 @@ class ExplainCost(unittest.TestCase):
         self.assertEqual(len(parts), 2 * 3 * 5)
         for name, part in parts.items():
             with self.subTest(name):
-                self.assertEqual(part["samples"], 56 if "added" in name else 14)
+                self.assertEqual(part["samples"], 24 if "added" in name else 6)
                 if part["unit"] == "ratio":
                     self.assertGreater(part["median"], 0)
                     self.assertLessEqual(part["median_low"], part["median"])
