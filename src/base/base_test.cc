@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <string>
@@ -150,14 +151,26 @@ TEST(Tenant, AdaptersSetRequestsApart) {
   const std::vector<float> two_scales{0.5F, 0.0F};
   std::set<std::string> names{kNoTenant.hex()};
   for (const Tenant& tenant : {kNoTenant, tenant_of(kModel, "a"), tenant_of(kModel, "b")}) {
-    EXPECT_FALSE(has_adapters(tenant));
+    EXPECT_FALSE(has_adapters(tenant) || has_former_adapters(tenant));
     for (const auto& scales : {half, two_scales}) {
       const Tenant adapted = with_adapters(kModel, tenant, scales);
       EXPECT_TRUE(has_adapters(adapted));
+      EXPECT_FALSE(has_former_adapters(adapted));
       EXPECT_TRUE(names.insert(adapted.hex()).second) << "each tenant with each scale is one of its own";
     }
   }
   EXPECT_NE(with_adapters(kOtherModel, kNoTenant, half), with_adapters(kModel, kNoTenant, half));
+}
+
+// What is stored under one form must be found, and what was stored under a former one must be recognised.
+TEST(Tenant, TheFormsOfAdaptersDoNotChange) {
+  const std::vector<float> half{0.5F};
+  Tenant form = with_adapters(kModel, kNoTenant, half);
+  EXPECT_EQ(form.hex(), "4c6f52412da206ea71c67b9709e86dc73a4385e1934eb071ea5cc7114bee78e1");
+  std::memcpy(form.bytes.data(), "lora", 4);
+  EXPECT_TRUE(has_former_adapters(form));
+  EXPECT_FALSE(has_adapters(form));
+  EXPECT_FALSE(TenantScope::with_forms(kNoTenant).has(form)) << "an old one may be any tenant's";
 }
 
 TEST(TenantScope, HasTheFormsOfOneTenantOnly) {

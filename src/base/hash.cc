@@ -42,8 +42,10 @@ Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt) {
 
 namespace {
 
-// Tenants of adapters begin with this, and then with the mark of the tenant that they are a form of.
-constexpr std::string_view kAdapterMark = "lora";
+// Tenants of adapters begin with this, and then with the mark of the tenant that they are a form of. Former versions
+// wrote another word, and no mark after it, or one that cannot be told from none.
+constexpr std::string_view kAdapterMark = "LoRA";
+constexpr std::string_view kFormerAdapterMark = "lora";
 using OriginMark = std::array<std::uint8_t, 8>;
 
 OriginMark mark_of(const Tenant& tenant) {
@@ -77,9 +79,16 @@ bool is_form_of(const Tenant& form, const Tenant& tenant) {
   return std::memcmp(form.bytes.data() + kAdapterMark.size(), mark.data(), mark.size()) == 0;
 }
 
-bool has_adapters(const Tenant& tenant) {
-  return std::memcmp(tenant.bytes.data(), kAdapterMark.data(), kAdapterMark.size()) == 0;
+namespace {
+
+bool begins_with(const Tenant& tenant, std::string_view word) {
+  return std::memcmp(tenant.bytes.data(), word.data(), word.size()) == 0;
 }
+
+}  // namespace
+
+bool has_adapters(const Tenant& tenant) { return begins_with(tenant, kAdapterMark); }
+bool has_former_adapters(const Tenant& tenant) { return begins_with(tenant, kFormerAdapterMark); }
 
 FingerprintHash prefix_key(const FingerprintHash& fingerprint, const Tenant& tenant) {
   return tenant == kNoTenant ? fingerprint : FingerprintHash{tenant.bytes};

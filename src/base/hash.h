@@ -89,6 +89,10 @@ Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt);
 Tenant with_adapters(const FingerprintHash& fingerprint, const Tenant& tenant, std::span<const float> scales);
 // Returns true if with_adapters() made this tenant; one of a salt passes for such with a chance of 1 in 2^32.
 bool has_adapters(const Tenant& tenant);
+// Returns true for tenants of other scales as former versions made them, without a mark of the tenant that they are a
+// form of (tenant_scope.h). No request has such a tenant any more, and no client's order could name its state. A salt's
+// passes for one with the same chance.
+bool has_former_adapters(const Tenant& tenant);
 // Returns the key of a tenant's prefix hashes; without a tenant, the fingerprint.
 FingerprintHash prefix_key(const FingerprintHash& fingerprint, const Tenant& tenant);
 

@@ -48,6 +48,7 @@ struct DiskCounters {
   std::uint64_t sync_failures = 0;          // of files and directories; the file in question is abandoned
   std::uint64_t damaged = 0;                // files moved to the quarantine
   std::uint64_t foreign = 0;                // names in the root that the store did not give: outside the budget
+  std::uint64_t former_forms = 0;           // files found at open that no request asks for any more: not served
   std::uint64_t temporaries = 0;            // unfinished files of a former process, removed at open
   std::uint64_t headers_read = 0;           // at open; the others came from the saved index
   std::uint64_t payload_bytes_written = 0;  // by failed puts, too

@@ -112,7 +112,22 @@ void Inventory::set_all_aside(const DirectoryScan& scan, const IsBusy& is_busy) 
   counting_.add(&DiskCounters::damaged, scan.damaged.size() + (scan.index_damaged ? 1 : 0));
 }
 
+namespace {
+
+// Segments that no request can find would only take the place of others. Returns how many there were.
+std::size_t leave_out_former_forms(DirectoryScan& scan) {
+  const auto former = std::ranges::stable_partition(
+      scan.segments, [](const FoundSegment& found) { return !has_former_adapters(found.header.tenant); });
+  const std::size_t count = former.size();
+  for (FoundSegment& found : former) scan.unreadable.push_back(std::move(found.info));
+  scan.segments.erase(former.begin(), former.end());
+  return count;
+}
+
+}  // namespace
+
 void Inventory::serve(DirectoryScan scan) {
+  counting_.add(&DiskCounters::former_forms, leave_out_former_forms(scan));
   const bool index_is_whole = scan.index && !scan.index_damaged;
   if (index_is_whole) merge_index(os::physical_size(scan.index->size));
   for (const os::FileInfo& info : scan.unreadable) {
@@ -232,7 +247,8 @@ void Inventory::merge_segment(const os::FileInfo& info, std::vector<FoundSegment
   const ByteCount bytes = os::physical_size(info.size);
   auto header = read_header(place_.files, place_.layout.own, info, options_.fingerprint);
   ledger_.add_existing(bytes);
-  if (header && served_.size() + found.size() < options_.most_files) {
+  const bool is_asked_for = header && !has_former_adapters(header->tenant);
+  if (is_asked_for && served_.size() + found.size() < options_.most_files) {
     found.push_back({info, std::move(*header), {}});
   } else if (!header && header.error().kind == ErrorKind::kNotFound) {
     ledger_.release(place_.layout.own, bytes);  // a power cut may bring it back

@@ -1,10 +1,14 @@
 """LoRA adapters whose scales requests choose: never one text computed with another's state."""
 
+import os
+import subprocess
 import threading
 
 from flag_case import COMPLETION, FlagCase, covers
 from gguf_writer import LAYERS, WIDTH, make_lora
-from support import fresh_directory, fresh_path, main, wait_until, words
+from support import fresh_directory, fresh_path, main, run_program, segments, wait_until, words
+
+FORGE = os.environ["KVKEEP_FORGE_SEGMENT"]
 
 
 class Adapters(FlagCase):
@@ -79,6 +83,28 @@ class Adapters(FlagCase):
         self.assertEqual((known(), known(**half), known(cache_salt="a", **half)), (False, False, True))
         server.post("/cache/clear", {"all": True, "cache_salt": "a"})
         self.assertFalse(known(cache_salt="a", **half))
+
+    def test_state_of_a_former_version_is_set_aside_and_told(self):
+        directory = fresh_directory()
+        flags = ["--lora", ",".join(self.loras), "--kv-disk-dir", directory]
+        half = {"lora": self.scaled(0.5, 0)}
+        server = self.server(*flags)
+        for fields in ({}, half):
+            self.ask(server, **fields)
+        self.assertEqual(server.stop(), 0)
+        former = [path for path in segments(directory) if subprocess.run([FORGE, path]).returncode == 0]
+        self.assertGreater(len(former), 0)
+        self.assertLess(len(former), len(segments(directory)))
+        server = self.server(*flags)
+        told = [line for line in server.log().splitlines() if "set aside state that an earlier version stored" in line]
+        self.assertEqual(len(told), 1, server.log())
+        self.assertIn(f"({len(former)} files)" if len(former) > 1 else "(one file)", told[0])
+        self.assertLessEqual(set(former), set(segments(directory)), "they stay until their room is needed")
+        listed = run_program("cache", "ls", "--kv-disk-dir", directory)
+        self.assertIn("6c6f7261", listed.stdout, "as the log says")
+        cached = [self.ask(server, **fields)["usage"]["prompt_tokens_details"]["cached_tokens"] for fields in ({}, half)]
+        self.assertGreater(cached[0], 90)
+        self.assertEqual(cached[1], 0)
 
     def test_side_by_side(self):
         server = self.server("--lora", ",".join(self.loras), "-np", 4)
