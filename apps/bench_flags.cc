@@ -200,21 +200,21 @@ constexpr char kReplayDescription[] =
     "or a HAR file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -";
 
 std::vector<Flag> replay_server_flags(ReplayCommandOptions& options) {
-  return {
+  std::vector<Flag> flags = {
       {.group = "Server",
        .spelling = "--url URL",
        .effect = "Play against a running server: http://127.0.0.1:8080",
-       .assign = text_into(options.url)},
+       .assign = text_into(options.server.url)},
       {.spelling = "--server COMMAND",
        .effect = "Start this server and stop it afterwards: 'llama-server -m FILE'. --host and --port are added.",
        .assign = text_into(options.server_command)},
-      {.spelling = "--api-key KEY",
-       .effect = "Key to send. Recorded keys are never sent.",
-       .assign = text_into(options.api_key)},
-      {.spelling = "-to, --timeout N",
-       .effect = "Longest wait for the next byte of a reply, in seconds.",
-       .assign = number_into(options.timeout_s, std::uint32_t{1}, std::uint32_t{86'400})},
   };
+  // Keys in recordings are never sent.
+  for (Flag& flag : key_flags(options.server)) flags.push_back(std::move(flag));
+  flags.push_back({.spelling = "-to, --timeout N",
+                   .effect = "Longest wait for the next byte of a reply, in seconds.",
+                   .assign = number_into(options.timeout_s, std::uint32_t{1}, std::uint32_t{86'400})});
+  return flags;
 }
 
 std::vector<Flag> playing_flags(ReplayCommandOptions& options) {
@@ -256,15 +256,14 @@ FlagSet replay_flags(ReplayCommandOptions& options) {
 Result<ParsedReplay> parse_replay(const std::vector<std::string>& arguments, const os::Environment& environment) {
   ParsedReplay parsed;
   ReplayCommandOptions& options = parsed.options;
-  TRY_ASSIGN(parsed.wants_help, replay_flags(options).parse(arguments, environment, &options.files));
+  // Recorded paths begin with /v1, too.
+  TRY_ASSIGN(parsed.wants_help,
+             parse_with_address(replay_flags(options), options.server, arguments, environment, &options.files));
   if (parsed.wants_help) return parsed;
   if (options.files.empty()) return invalid("no recording to play: kvkeep replay [flags] FILE...");
-  if (options.url.empty() == options.server_command.empty()) {
+  if (options.server.url.empty() == options.server_command.empty()) {
     return invalid("name one server to play against: --url http://127.0.0.1:8080, or --server 'COMMAND'");
   }
-  // Clients are told the base URL with /v1, and recorded paths begin with it.
-  if (options.url.ends_with('/')) options.url.pop_back();
-  if (options.url.ends_with("/v1")) options.url.resize(options.url.size() - 3);
   return parsed;
 }
 

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "flag_set.h"
 #include "model_maker/make_model.h"
+#include "server_address.h"
 
 namespace kvkeep::cli {
 
@@ -84,11 +85,10 @@ CommandManual demo_manual();
 // ---- kvkeep replay ----
 
 struct ReplayCommandOptions {
-  std::vector<std::string> files;  // "-": standard input
-  std::string url;                 // of a running server
-  std::string server_command;      // or the command that starts one; exactly one of the two is given
-  std::string model;               // empty: as recorded
-  std::string api_key;
+  std::vector<std::string> files;   // "-": standard input
+  ServerAddress server{.url = ""};  // a running one
+  std::string server_command;       // or the command that starts one; exactly one of the two is given
+  std::string model;                // empty: as recorded
   bool fast = false;
   bool echo_generated = false;
   std::optional<std::uint32_t> reply_tokens;

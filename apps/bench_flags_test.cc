@@ -106,7 +106,7 @@ TEST(ReplayFlags, ReachTheirOptions) {
   EXPECT_TRUE(options.fast);
   EXPECT_TRUE(options.echo_generated);
   EXPECT_EQ(options.model, "m");
-  EXPECT_EQ(options.api_key, "k");
+  EXPECT_EQ(options.server.api_key, "k");
   EXPECT_EQ(options.reply_tokens, 9U);
   EXPECT_EQ(options.in_flight_max, 3U);
   EXPECT_EQ(options.timeout_s, 5U);
@@ -116,7 +116,7 @@ TEST(ReplayFlags, ReachTheirOptions) {
 
 TEST(ReplayFlags, TheBaseUrlThatClientsAreToldIsTheServersToo) {
   for (const char* url : {"http://x:1", "http://x:1/", "http://x:1/v1", "http://x:1/v1/"}) {
-    EXPECT_EQ(parse_replay({"--url", url, "f"}, {}).value().options.url, "http://x:1") << url;
+    EXPECT_EQ(parse_replay({"--url", url, "f"}, {}).value().options.server.url, "http://x:1") << url;
   }
 }
 

@@ -70,6 +70,12 @@ Result<std::vector<std::string>> read_api_keys(const std::string& path) {
   return keys;
 }
 
+Result<std::string> key_to_send(const ServerAddress& address) {
+  if (address.api_key_file.empty()) return address.api_key;
+  TRY_ASSIGN(const std::vector<std::string> keys, read_api_keys(address.api_key_file));
+  return keys.front();
+}
+
 Result<std::string> read_share_key(const std::string& path) {
   TRY_ASSIGN(std::string key, read_secret("--share-key-file", path));
   if (!path.empty()) warn_of_open_keys("--share-key-file", path);

@@ -15,6 +15,7 @@
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "serve_options.h"
+#include "server_address.h"
 
 namespace kvkeep::cli {
 
@@ -58,6 +59,10 @@ Status check_model(const std::string& path);
 
 // Returns the keys of --api-key-file, at least one; kInvalid if there is none. Warns if others may read them.
 Result<std::vector<std::string>> read_api_keys(const std::string& path);
+
+// Returns the key that a command sends to a running server: the first one of --api-key-file, or that of --api-key; ""
+// for none.
+Result<std::string> key_to_send(const ServerAddress& address);
 
 // Returns the contents of --share-key-file, without the last line's end; empty if `path` is. Warns if others may read
 // it.

@@ -104,10 +104,9 @@ Result<StartedServer> start_server(const std::string& command, bench::Interrupt&
 
 bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::ServerProcess* process) {
   bench::ReplayOptions replay;
-  replay.server_name = process == nullptr ? options.url : process->name();
+  replay.server_name = process == nullptr ? options.server.url : process->name();
   bench::ServerTarget& target = replay.run.target;
-  target.base_url = process == nullptr ? options.url : process->base_url();
-  target.api_key = options.api_key;
+  target.base_url = process == nullptr ? options.server.url : process->base_url();
   target.adapt = {.model = options.model, .reply_tokens = options.reply_tokens, .stream = true};
   target.silence_ms = static_cast<int>(options.timeout_s) * 1000;
   replay.run.fast = options.fast;
@@ -180,6 +179,7 @@ Status check_played(const bench::Report& report, std::size_t sessions) {
 // Returns exit status 1 if something is wrong.
 Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector<bench::Session>& sessions,
                           const Recordings& recordings, bench::Interrupt& interrupt) {
+  TRY_ASSIGN(const std::string key, key_to_send(options.server));
   std::optional<StartedServer> started;
   if (!options.server_command.empty()) {
     TRY_ASSIGN(started, start_server(options.server_command, interrupt));
@@ -187,6 +187,7 @@ Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector
   bench::ServerProcess* process = started ? started->process.get() : nullptr;
   StatusLine line;
   bench::ReplayOptions replay = replay_options(options, process);
+  replay.run.target.api_key = key;
   replay.run.on_progress = [&line](const bench::Session& session, std::size_t ended) {
     line.show(fmt::format("{:.60}: {} of {} requests", session.name, ended, session.requests.size()));
   };

@@ -51,7 +51,7 @@ class Watcher {
     TRY_ASSIGN(const auto reply, client_.send(request));
     const int status = reply.first.status;
     if (status == 200) return read(reply.second, view_);
-    if (status == 401) return invalid("the server wants another API key: name its file with --api-key-file");
+    if (status == 401) return invalid(std::string(kOtherKeyWanted));
     const bool is_off = status == 404 || status == 501;
     if (is_off && !needed) return {};
     if (is_off)
@@ -127,18 +127,11 @@ Status print_once(Watcher& watcher) {
   return {};
 }
 
-// The first key of the file, or the one of the command line.
-Result<std::string> key_of(const TopCommandOptions& options) {
-  if (options.api_key_file.empty()) return options.api_key;
-  TRY_ASSIGN(const std::vector<std::string> keys, read_api_keys(options.api_key_file));
-  return keys.front();
-}
-
 }  // namespace
 
 Status run_top(const TopCommandOptions& options) {
-  TRY_ASSIGN(std::string key, key_of(options));
-  TRY_ASSIGN(server::HttpClient client, server::HttpClient::make(options.url));
+  TRY_ASSIGN(std::string key, key_to_send(options.server));
+  TRY_ASSIGN(server::HttpClient client, server::HttpClient::make(options.server.url));
   Watcher watcher(std::move(client), std::move(key));
   if (options.once || !os::output_goes_to_a_terminal()) return print_once(watcher);
   TRY_ASSIGN(const std::unique_ptr<top::Screen> screen, top::Screen::open());

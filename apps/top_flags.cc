@@ -14,28 +14,15 @@ constexpr char kDescription[] =
     "prefixes, texts that cost most, and a chat. This command asks only counters, so that the server is not slower.";
 
 FlagSet top_flags(TopCommandOptions& options) {
-  return FlagSet(kCommand, kDescription,
-                 {{.group = "Server",
-                   .spelling = "--url URL",
-                   .environment = "KVKEEP_URL",
-                   .effect = "The server to look at.",
-                   .assign = text_into(options.url)},
-                  {.spelling = "--api-key KEY",
-                   .environment = "LLAMA_API_KEY",
-                   .effect = "Key to send. Other users can see command lines: prefer --api-key-file.",
-                   .assign = text_into(options.api_key)},
-                  {.spelling = "--api-key-file FILE",
-                   .environment = "LLAMA_ARG_API_KEY_FILE",
-                   .default_text = "none",
-                   .effect = "File with keys, as serve takes it; the first one is sent.",
-                   .assign = text_into(options.api_key_file)},
-                  {.group = "View",
+  std::vector<Flag> flags = address_flags(options.server);
+  flags.push_back({.group = "View",
                    .spelling = "--interval SECONDS",
                    .effect = "Time between two looks.",
-                   .assign = number_into(options.interval_s, 0.1, 3'600.0)},
-                  {.spelling = "--once",
+                   .assign = number_into(options.interval_s, 0.1, 3'600.0)});
+  flags.push_back({.spelling = "--once",
                    .effect = "Print one frame as text and exit; the default if standard output is no terminal.",
-                   .assign = switch_into(options.once)}});
+                   .assign = switch_into(options.once)});
+  return FlagSet(kCommand, kDescription, std::move(flags));
 }
 
 }  // namespace
@@ -43,10 +30,7 @@ FlagSet top_flags(TopCommandOptions& options) {
 Result<ParsedTop> parse_top(const std::vector<std::string>& arguments, const os::Environment& environment) {
   ParsedTop parsed;
   TopCommandOptions& options = parsed.options;
-  TRY_ASSIGN(parsed.wants_help, top_flags(options).parse(arguments, environment));
-  // Clients are told the base URL with /v1.
-  if (options.url.ends_with('/')) options.url.pop_back();
-  if (options.url.ends_with("/v1")) options.url.resize(options.url.size() - 3);
+  TRY_ASSIGN(parsed.wants_help, parse_with_address(top_flags(options), options.server, arguments, environment));
   return parsed;
 }
 

@@ -7,15 +7,12 @@
 
 #include "base/result.h"
 #include "flag_set.h"
+#include "server_address.h"
 
 namespace kvkeep::cli {
 
 struct TopCommandOptions {
-  // A running server's; without a path, or with that of a proxy. Ends with no slash.
-  std::string url = "http://127.0.0.1:8080";
-
-  std::string api_key;       // "": none is sent
-  std::string api_key_file;  // its first key is sent instead; "": none was named
+  ServerAddress server;
 
   // Between two looks at the server. A look costs it as much as one light request.
   double interval_s = 1;

@@ -18,22 +18,10 @@ TopCommandOptions parsed(const std::vector<std::string>& arguments, const os::En
 
 TEST(TopFlags, LookAtTheServerOfThisMachineByDefault) {
   const TopCommandOptions options = parsed({});
-  EXPECT_EQ(options.url, "http://127.0.0.1:8080");
-  EXPECT_EQ(options.api_key, "");
+  EXPECT_EQ(options.server.url, "http://127.0.0.1:8080");
+  EXPECT_EQ(options.server.api_key, "");
   EXPECT_EQ(options.interval_s, 1);
   EXPECT_FALSE(options.once);
-}
-
-TEST(TopFlags, TakeTheBaseUrlThatClientsHave) {
-  for (const char* url : {"http://box:1", "http://box:1/", "http://box:1/v1", "http://box:1/v1/"}) {
-    EXPECT_EQ(parsed({"--url", url}).url, "http://box:1") << url;
-  }
-  EXPECT_EQ(parsed({}, {{"KVKEEP_URL", "http://box:2/proxy"}}).url, "http://box:2/proxy");
-}
-
-TEST(TopFlags, TakeTheKeysOfServe) {
-  EXPECT_EQ(parsed({"--api-key-file", "keys"}).api_key_file, "keys");
-  EXPECT_EQ(parsed({}, {{"LLAMA_API_KEY", "sesame"}}).api_key, "sesame");
 }
 
 TEST(TopFlags, AreChecked) {

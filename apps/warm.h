@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "flag_set.h"
+#include "server_address.h"
 
 namespace kvkeep::cli {
 
@@ -20,8 +21,7 @@ enum class WarmDialect : std::uint8_t { kAny, kChat, kMessages, kResponses };
 
 struct WarmOptions {
   std::string file;  // "-": standard input
-  std::string url = "http://127.0.0.1:8080";
-  std::string api_key;
+  ServerAddress server;
   WarmDialect dialect = WarmDialect::kAny;  // of the wanted request
   std::uint32_t keep_s = 0;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "named_files.h"
 #include "server/http/http_client.h"
 
 namespace kvkeep::cli {
@@ -33,16 +34,19 @@ std::uint64_t count(const Json& reply, const char* name) {
 Result<int> run_warm(const WarmOptions& options) {
   TRY_ASSIGN(const std::string recording, read_recording(options.file));
   TRY_ASSIGN(WarmRequest request, choose_warm_request(options.file, recording, options.dialect));
-  TRY_ASSIGN(server::HttpClient client, server::HttpClient::make(options.url));
+  TRY_ASSIGN(const std::string key, key_to_send(options.server));
+  TRY_ASSIGN(server::HttpClient client, server::HttpClient::make(options.server.url));
   server::ClientRequest sent;
   sent.path = fmt::format("/cache/warm?dialect={}&keep_s={}", name_of(request.dialect), options.keep_s);
   sent.body = std::move(request.body);
-  if (!options.api_key.empty()) sent.headers.emplace_back("Authorization", "Bearer " + options.api_key);
+  if (!key.empty()) sent.headers.emplace_back("Authorization", "Bearer " + key);
   TRY_ASSIGN(const auto answered, client.send(sent));
   const auto& [head, body] = answered;
   const Json reply = Json::parse(body, nullptr, false);
+  if (head.status == 401) return invalid(std::string(kOtherKeyWanted));
   if (head.status != 200 || !reply.is_object()) {
-    return Error{ErrorKind::kIo, fmt::format("{} answered {}: {}", options.url, head.status, body.substr(0, 500))};
+    return Error{ErrorKind::kIo,
+                 fmt::format("{} answered {}: {}", options.server.url, head.status, body.substr(0, 500))};
   }
   fmt::print("warmed {} tokens: {} were cached, {} prefilled\n", count(reply, "prompt_tokens"),
              count(reply, "cached_tokens"), count(reply, "prefilled_tokens"));

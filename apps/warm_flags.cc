@@ -9,12 +9,8 @@ namespace {
 constexpr std::uint32_t kLongestKeepS = 86'400;
 
 FlagSet warm_flags(WarmOptions& options) {
-  std::vector<Flag> flags = {
-      {.group = "Server", .spelling = "--url URL", .effect = "The running server.", .assign = text_into(options.url)},
-      {.spelling = "--api-key KEY",
-       .environment = "LLAMA_API_KEY",
-       .effect = "Key to send.",
-       .assign = text_into(options.api_key)},
+  std::vector<Flag> flags = address_flags(options.server);
+  std::vector<Flag> request = {
       {.group = "Request",
        .spelling = "--client claude-code|codex|opencode|qwen-code|cline|aider",
        .default_text = "any",
@@ -29,6 +25,7 @@ FlagSet warm_flags(WarmOptions& options) {
        .effect = "Seconds in which eviction takes the state last, at most a day.",
        .assign = number_into(options.keep_s, std::uint32_t{0}, kLongestKeepS)},
   };
+  for (Flag& flag : request) flags.push_back(std::move(flag));
   return FlagSet(
       "kvkeep warm [flags] FILE",
       "Has a running server prefill the prompt of a recorded request, so that the next one that begins so is "
@@ -43,13 +40,11 @@ Result<ParsedWarm> parse_warm(const std::vector<std::string>& arguments, const o
   ParsedWarm parsed;
   WarmOptions& options = parsed.options;
   std::vector<std::string> files;
-  TRY_ASSIGN(parsed.wants_help, warm_flags(options).parse(arguments, environment, &files));
+  TRY_ASSIGN(parsed.wants_help,
+             parse_with_address(warm_flags(options), options.server, arguments, environment, &files));
   if (parsed.wants_help) return parsed;
   if (files.size() != 1) return invalid("name one file: kvkeep warm [flags] FILE");
   options.file = std::move(files.front());
-  // Clients are told the base URL with /v1.
-  if (options.url.ends_with('/')) options.url.pop_back();
-  if (options.url.ends_with("/v1")) options.url.resize(options.url.size() - 3);
   return parsed;
 }
 

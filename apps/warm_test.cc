@@ -11,7 +11,7 @@ TEST(WarmFlags, OneFileAndTheServersAddress) {
   const WarmOptions options =
       parse_warm({"--client", "codex", "--url", "http://host:1/v1/", "--keep-s", "60", "a.jsonl"}, {}).value().options;
   EXPECT_EQ(options.file, "a.jsonl");
-  EXPECT_EQ(options.url, "http://host:1") << "clients are told the address with /v1";
+  EXPECT_EQ(options.server.url, "http://host:1");
   EXPECT_EQ(options.dialect, WarmDialect::kResponses);
   EXPECT_EQ(options.keep_s, 60U);
   EXPECT_FALSE(parse_warm({}, {}).ok());

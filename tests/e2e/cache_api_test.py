@@ -1,6 +1,7 @@
 """GET /cache and the paths below it: what they show, and what they change in memory, RAM and on disk."""
 
 import json
+import os
 import time
 
 from flag_case import FlagCase, covers
@@ -174,6 +175,25 @@ class CacheApi(FlagCase):
             run = run_program("warm", *arguments)
             self.assertEqual(run.returncode, 1)
             self.assertRegex(run.stderr, "^kvkeep: .*\n$")
+            self.assertIn(why, run.stderr)
+
+    def test_the_program_names_server_and_key_as_top_does(self):
+        server = self.server("--api-key", "sesame")
+        body, keys = fresh_path("body.json"), fresh_path("keys")
+        with open(body, "w") as file:
+            json.dump({"messages": [user(words(50, 12))]}, file)
+        with open(keys, "w") as file:
+            file.write("# of the server\nsesame\nother\n")
+        os.chmod(keys, 0o600)
+        url = {"KVKEEP_URL": f"http://127.0.0.1:{server.port}/v1"}
+        for arguments, variables in ((("--api-key-file", keys), {}), (("--api-key", "sesame"), {"LLAMA_ARG_API_KEY_FILE": "none"}),
+                                     ((), {"LLAMA_ARG_API_KEY_FILE": keys}), ((), {"LLAMA_API_KEY": "sesame"})):
+            run = run_program("warm", *arguments, body, environment={**url, **variables})
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+        for arguments, why in (((), "--api-key-file"), (("--api-key-file", fresh_path("none")), "--api-key-file"),
+                               (("--api-key", "wrong"), "wants another API key")):
+            run = run_program("warm", *arguments, body, environment=url)
+            self.assertEqual(run.returncode, 1)
             self.assertIn(why, run.stderr)
 
     def test_a_pin_is_the_one_of_the_command(self):
