@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
 #include "cache/cache.h"
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
@@ -23,20 +23,6 @@ namespace {
 Error not_started_with(const char* endpoint, const char* flag) {
   return unsupported(fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag));
 }
-
-// The totals at the last scrape. Thread safe.
-class LastScrape {
- public:
-  // Returns the totals at the scrape before this one.
-  SchedulerStats replace(const SchedulerStats& now) {
-    MutexLock lock(mutex_);
-    return std::exchange(totals_, now);
-  }
-
- private:
-  Mutex mutex_;
-  SchedulerStats totals_ GUARDED_BY(mutex_);
-};
 
 // By cause. Requests that have no place yet wait for one, as far as monitors see them: some of them await the prefix
 // that another prefills.
@@ -55,11 +41,11 @@ void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writ
   if (!service.endpoints.metrics) {
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
-  SchedulerStats now = service.scheduler->stats();
+  auto [now, before] = last.take([&service] { return service.scheduler->stats(); });
   now.waiting_for = waiting_for(now.waiting, service.scheduler->places().all());
   const Work ever = service.savings->ever(work_of(now));
   const std::vector<api::Metric> metrics =
-      metrics_of(now, last.replace(now), ever, service.cache->stats(), service.cache->share_counters());
+      metrics_of(now, before, ever, service.cache->stats(), service.cache->share_counters());
   writer.send(200, api::kMetricsContentType, api::metrics_text(metrics),
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
 }
@@ -111,6 +97,13 @@ void change_props(const Service& service, HttpRequest& http, ResponseWriter& wri
 }
 
 }  // namespace
+
+LastScrape::Totals LastScrape::take(const std::function<SchedulerStats()>& read) {
+  const MutexLock lock(mutex_);
+  Totals totals{.now = read(), .before = {}};
+  totals.before = std::exchange(totals_, totals.now);
+  return totals;
+}
 
 void show_health(const Service& service, const HttpRequest& /*http*/, ResponseWriter& writer) {
   if (service.scheduler->stats().closed) {

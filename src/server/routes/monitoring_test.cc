@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <future>
 #include <set>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "server/routes/routes.h"
 #include "server/run/found_break.h"
@@ -102,6 +107,56 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_prefill_slice_seconds", "", "_count"), 2);
   EXPECT_EQ(value_of(metrics, "kvkeep_token_gap_seconds", "", "_sum"), 0.05);
   EXPECT_EQ(value_of(metrics_of(stats, stats, {}, cache), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";
+}
+
+SchedulerStats prefilled(std::uint64_t tokens) {
+  SchedulerStats stats;
+  stats.prefilled_tokens = tokens;
+  return stats;
+}
+
+TEST(LastScrape, OfTwoScrapesAtOnceOneIsBeforeTheOther) {
+  LastScrape last;
+  std::atomic<std::uint64_t> tokens = 0;
+  const auto read = [&tokens] { return prefilled(++tokens); };
+  std::promise<void> began;
+  std::promise<LastScrape::Totals> later;
+  std::thread other([&] {
+    began.get_future().wait();
+    later.set_value(last.take(read));
+  });
+  auto of_other = later.get_future();
+  const auto first = last.take([&] {
+    const SchedulerStats now = read();
+    began.set_value();
+    of_other.wait_for(std::chrono::milliseconds(200));  // must not come to an end meanwhile
+    return now;
+  });
+  other.join();
+  EXPECT_EQ(first.before.prefilled_tokens, 0U);
+  EXPECT_EQ(first.now.prefilled_tokens, 1U);
+  const auto second = of_other.get();
+  EXPECT_EQ(second.before.prefilled_tokens, 1U);
+  EXPECT_EQ(second.now.prefilled_tokens, 2U);
+}
+
+TEST(LastScrape, TimeNeverRunsBackwards) {
+  LastScrape last;
+  std::atomic<std::uint64_t> tokens = 0;
+  std::atomic<std::uint64_t> sum = 0;
+  std::atomic<bool> backwards = false;
+  const auto scrape = [&] {
+    for (int i = 0; i < 2'000; ++i) {
+      const auto totals = last.take([&tokens] { return prefilled(++tokens); });
+      backwards = backwards || totals.now.prefilled_tokens <= totals.before.prefilled_tokens;
+      sum += totals.now.prefilled_tokens - totals.before.prefilled_tokens;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back(scrape);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(backwards);
+  EXPECT_EQ(sum, tokens) << "each token is in one scrape's average";
 }
 
 }  // namespace

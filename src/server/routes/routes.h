@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/vocabulary.h"
 #include "cache/cache_options.h"
 #include "cache/cache_stats.h"
@@ -143,6 +144,21 @@ void add_monitoring_routes(HttpServer& server, const Service& service);
 std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Work& ever,
                                     const cache::CacheStats& cache,
                                     const std::optional<share::ShareCounters>& shared = {});
+// monitoring.cc: the totals at the last scrape. Thread safe.
+class LastScrape {
+ public:
+  struct Totals {
+    SchedulerStats now;
+    SchedulerStats before;  // at the scrape before this one
+  };
+  // Asks `read` while other scrapes wait: else the later one of two at once could leave first, and throughput would be
+  // an average over a time that runs backwards.
+  Totals take(const std::function<SchedulerStats()>& read) EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  SchedulerStats totals_ GUARDED_BY(mutex_);
+};
 // slots.cc: POST /slots/ID, which add_routes() adds, too. Without service.slot_files it answers 501.
 void add_slot_routes(HttpServer& server, const Service& service);
 // explain_routes.cc: GET /cache/explain and /cache/explain/ID, which add_routes() adds, too.
