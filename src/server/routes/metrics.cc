@@ -46,8 +46,8 @@ Metric waited(const WaitTimes& times) {
 Metric waiting(const SchedulerStats& stats) {
   Metric metric = {Metric::Kind::kGauge, "kvkeep_waiting", "Requests that wait now, by cause.", {}};
   for (const WaitCause cause : kWaitCauses) {
-    metric.samples.push_back({fmt::format("cause=\"{}\"", to_string(cause)),
-                              static_cast<double>(stats.waiting_for[static_cast<std::size_t>(cause)])});
+    metric.samples.push_back(
+        {fmt::format("cause=\"{}\"", to_string(cause)), static_cast<double>(stats.waiting_for[cause])});
   }
   return metric;
 }

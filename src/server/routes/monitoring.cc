@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,25 +23,11 @@ Error not_started_with(const char* endpoint, const char* flag) {
   return unsupported(fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag));
 }
 
-// By cause. Requests that have no place yet wait for one, as far as monitors see them: some of them await the prefix
-// that another prefills.
-std::array<std::uint64_t, kWaitCauses.size()> waiting_for(std::uint64_t without_place,
-                                                          const std::vector<Place>& places) {
-  std::array<std::uint64_t, kWaitCauses.size()> counts{};
-  counts[static_cast<std::size_t>(WaitCause::kPlace)] = without_place;
-  for (const Place& place : places) {
-    if (!place.running) continue;
-    if (const auto cause = place.stats.waits.now()) ++counts[static_cast<std::size_t>(*cause)];
-  }
-  return counts;
-}
-
 void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writer) {
   if (!service.endpoints.metrics) {
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
-  auto [now, before] = last.take([&service] { return service.scheduler->stats(); });
-  now.waiting_for = waiting_for(now.waiting, service.scheduler->places().all());
+  const auto [now, before] = last.take([&service] { return service.scheduler->stats(); });
   const Work ever = service.savings->ever(work_of(now));
   const std::vector<api::Metric> metrics =
       metrics_of(now, before, ever, service.cache->stats(), service.cache->share_counters());

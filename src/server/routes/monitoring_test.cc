@@ -70,7 +70,7 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.note_start({.prompt_tokens = 900, .cached_tokens = 400}, /*ahead=*/false);
   stats.figures.note_break({.kind = explain::BreakKind::kVolatileText, .lost_tokens = 70});
   stats.figures.note_break({.kind = explain::BreakKind::kVolatileText, .lost_tokens = 30});
-  stats.waiting_for[static_cast<std::size_t>(WaitCause::kDisk)] = 2;
+  stats.waiting_for.add(WaitCause::kDisk, 2);
   const Work ever{.reused_tokens = 5'000, .load_ms = 1'000, .prefilled_tokens = 100, .prefill_ms = 200};
   cache::CacheStats cache;
   cache.ram_used = ByteCount{17};

@@ -67,6 +67,7 @@ Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   if (in_flight_ == 0) served_->begin(requests.front()->submitted_ns);
   stats_->requests += requests.size();
   stats_->waiting += replies;
+  stats_->waiting_for.add(WaitCause::kPlace, replies);
   in_flight_ += replies;
   if (job.owner != policy::kNoKey) of_owner_[job.owner] += replies;
   if (ahead) ahead_ += replies;
@@ -138,12 +139,14 @@ Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
   return arrived;
 }
 
-void Inbox::note_now(const Now& now) {
+void Inbox::note_now(const SchedulerNow& now) {
   MutexLock lock(mutex_);
   stats_->running = now.running;
-  stats_->waiting = now.waiting;
+  const std::size_t uncollected = requests_.size() + branches_of(requests_);
+  stats_->waiting = now.waiting + uncollected;
+  stats_->waiting_for = now.waiting_for;
+  stats_->waiting_for.add(WaitCause::kPlace, uncollected);
   stats_->cells = now.cells;
-  for (const auto& request : requests_) stats_->waiting += 1 + request->branches.size();
 }
 
 void Inbox::await_loaded(std::chrono::milliseconds wait) {

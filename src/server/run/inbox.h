@@ -23,6 +23,7 @@ namespace kvkeep::server {
 class ServedRate;
 struct FoundBreak;
 struct Request;
+struct SchedulerNow;
 struct SchedulerStats;
 
 // A finished read.
@@ -84,12 +85,7 @@ class Inbox {
   };
   // Returns everything that came since the last call. If nothing came, waits for at most `wait`, or until stop().
   Arrived collect(std::chrono::milliseconds wait);
-  struct Now {
-    std::size_t running = 0;  // of the collected requests
-    std::size_t waiting = 0;  // replies of the collected requests
-    CellCounts cells = {};    // of the model's memory
-  };
-  void note_now(const Now& now);
+  void note_now(const SchedulerNow& now);
   void await_loaded(std::chrono::milliseconds wait);       // for at most `wait`, until a read is done
   std::vector<Question> take_questions(std::size_t most);  // the oldest first
   struct Ended {

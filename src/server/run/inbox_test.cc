@@ -194,10 +194,12 @@ TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
   many.front()->branches.push_back(std::make_unique<Request>());
   ASSERT_TRUE(inbox.submit(std::move(many)).ok());
   EXPECT_EQ(inbox.stats(0).waiting, 4U);
+  EXPECT_EQ(inbox.stats(0).waiting_for[WaitCause::kPlace], 4U);
   EXPECT_EQ(inbox.stats(0).requests, 2U);
   EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
   inbox.note_now({});
   EXPECT_EQ(inbox.stats(0).waiting, 4U);
+  EXPECT_EQ(inbox.stats(0).waiting_for[WaitCause::kPlace], 4U) << "they were not collected";
   Inbox::Arrived arrived = inbox.collect(kNoWait);
   EXPECT_EQ(arrived.requests.size(), 2U);
   std::vector<std::unique_ptr<Request>> waiting;

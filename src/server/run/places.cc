@@ -5,6 +5,8 @@
 #include "base/assert.h"
 #include "base/tenant_scope.h"
 #include "server/run/request.h"
+#include "server/run/request_queue.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
@@ -110,6 +112,21 @@ void Places::forget_below(TokenSpan beginning, const TenantScope& tenants) {
     if (place.conversation == nullptr || !tenants.has(place.conversation->tenant)) continue;
     if (common_prefix(place.conversation->tokens, beginning) == beginning.size()) place.conversation = nullptr;
   }
+}
+
+SchedulerNow count_now(std::span<const std::unique_ptr<Request>> admitted, const RequestQueue& queue, Places& places,
+                       const CellCounts& cells) {
+  SchedulerNow now{.running = places.show(admitted),
+                   .waiting = queue.replies() + branches_of(admitted),
+                   .waiting_for = {},
+                   .cells = cells};
+  now.waiting_for.add(WaitCause::kPrefix, queue.replies_awaiting());
+  now.waiting_for.add(WaitCause::kPlace, now.waiting - queue.replies_awaiting());
+  for (const auto& request : admitted) {
+    if (request->sink == nullptr) continue;
+    if (const auto cause = request->stats.waits.now()) now.waiting_for.add(*cause);
+  }
+  return now;
 }
 
 }  // namespace kvkeep::server

@@ -30,7 +30,10 @@ class TenantScope;
 
 namespace kvkeep::server {
 
+struct CellCounts;
 struct Request;
+struct SchedulerNow;
+class RequestQueue;
 
 // The tokens whose state a request left, all but the last one of its reply.
 struct Conversation {
@@ -93,5 +96,10 @@ class Places {
   TenantSums tenants_ GUARDED_BY(mutex_);
   std::uint64_t tasks_ GUARDED_BY(mutex_) = 0;
 };
+
+// Engine thread: shows the admitted requests, and counts what runs and what waits. Each request that waits counts for
+// one cause; branches of a prompt that is not computed yet have no place, and those of a queued one await what it does.
+SchedulerNow count_now(std::span<const std::unique_ptr<Request>> admitted, const RequestQueue& queue, Places& places,
+                       const CellCounts& cells);
 
 }  // namespace kvkeep::server

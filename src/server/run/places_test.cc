@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "server/run/request.h"
+#include "server/run/request_queue.h"
+#include "server/run/scheduler_stats.h"
 #include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
@@ -208,6 +210,34 @@ TEST(Places, AReplyThatFindsNoPlaceHasOneLater) {
   EXPECT_EQ(told[1], std::vector<int>(told[1].size(), 0)) << "it goes on from the first one's prompt at once";
   EXPECT_EQ(told[2].front(), -1);
   EXPECT_GE(told[2].back(), 0);
+}
+
+TEST(Places, EachThatWaitsIsCountedForOneCause) {
+  Places places(3);
+  RequestQueue queue;
+  for (int i = 0; i < 3; ++i) queue.add(admitted_request(1));
+  queue.hold_back([](Request& request) {
+    if (request.number != 2) return false;
+    request.awaits = AwaitedPrefix{.number = 9, .until = Position{2}};
+    request.stats.waits.begin(WaitCause::kPrefix, 0);
+    return true;
+  });
+  std::vector<std::unique_ptr<Request>> admitted;
+  for (int i = 0; i < 3; ++i) admitted.push_back(admitted_request(1));
+  admitted[0]->branches.push_back(std::make_unique<Request>());
+  admitted[0]->stats.waits.begin(WaitCause::kTurn, 0);
+  admitted[1]->stats.waits.begin(WaitCause::kDisk, 0);
+  admitted[2]->stats.waits.begin(WaitCause::kCells, 0);
+  admitted[2]->sink = nullptr;
+  const SchedulerNow now = count_now(admitted, queue, places, {.total = 7});
+  EXPECT_EQ(now.running, 2U);
+  EXPECT_EQ(now.waiting, 4U) << "three are queued, and one prompt has a further reply";
+  EXPECT_EQ(now.cells.total, 7U);
+  EXPECT_EQ(now.waiting_for[WaitCause::kPlace], 3U);
+  EXPECT_EQ(now.waiting_for[WaitCause::kPrefix], 1U);
+  EXPECT_EQ(now.waiting_for[WaitCause::kTurn], 1U);
+  EXPECT_EQ(now.waiting_for[WaitCause::kDisk], 1U);
+  EXPECT_EQ(now.waiting_for[WaitCause::kCells], 0U) << "it has ended";
 }
 
 }  // namespace

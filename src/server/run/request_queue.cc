@@ -41,6 +41,7 @@ void RequestQueue::insert(std::unique_ptr<Request> request, std::size_t work) {
 void RequestQueue::note_awaited(const Request& request) {
   searching_ += request.search != nullptr ? 1 : 0;
   if (!request.awaits) return;
+  awaiting_ += 1 + request.branches.size();
   const AwaitedPrefix& awaits = *request.awaits;
   const auto same = std::ranges::find_if(awaited_, [&](const AwaitedPrompt& each) {
     return each.first.number == awaits.number && each.first.seq == awaits.seq;
@@ -52,7 +53,7 @@ void RequestQueue::note_awaited(const Request& request) {
 
 void RequestQueue::count_awaiting() {
   awaited_.clear();
-  searching_ = 0;
+  awaiting_ = searching_ = 0;
   for (std::size_t i = 0; i < facts_.size(); ++i) {
     if (facts_[i].awaits) note_awaited(*requests_[i]);
   }
@@ -171,7 +172,7 @@ void RequestQueue::clear() {
   requests_.clear();
   facts_.clear();
   awaited_.clear();
-  searching_ = branches_ = checked_to_ = 0;
+  awaiting_ = searching_ = branches_ = checked_to_ = 0;
   first_due_ns_ = INT64_MAX;
 }
 

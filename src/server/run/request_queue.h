@@ -34,6 +34,8 @@ class RequestQueue {
   std::span<const AwaitedPrompt> awaited() const { return awaited_; }
   // All that wait here, further replies to their prompts included.
   std::size_t replies() const { return requests_.size() + branches_; }
+  // Of these, the replies that await a prefix which another request computes.
+  std::size_t replies_awaiting() const { return awaiting_; }
   // Shows `ends` the next kMostChecked requests, in a cycle; those it returns true for have ended, and leave. Asking a
   // thousand in each round whether their clients are still there would take longer than all of its decisions: all are
   // shown only after check_all(), or when the time of one is over.
@@ -81,6 +83,7 @@ class RequestQueue {
   std::uint64_t served_last_ = policy::kNoSession;
   std::uint64_t estimated_to_ = 0;  // all numbers up to here were looked up
   std::vector<AwaitedPrompt> awaited_;
+  std::size_t awaiting_ = 0;   // replies that await a prefix
   std::size_t searching_ = 0;  // requests that await a search
   std::size_t branches_ = 0;   // of all requests
   bool checks_all_ = false;

@@ -362,7 +362,11 @@ TEST(RequestQueue, RandomHistoriesKeepFactsAndBounds) {
 
 TEST(RequestQueue, OnePromptIsAwaitedByManyAsFromItsFirstPartOn) {
   RequestQueue queue;
-  for (int i = 0; i < 5; ++i) queue.add(waiting_request({.id = "x", .tokens = 100, .priority = 2 - i}));
+  for (int i = 0; i < 5; ++i) {
+    auto request = waiting_request({.id = "x", .tokens = 100, .priority = 2 - i});
+    if (i == 0) request->branches.push_back(std::make_unique<Request>());
+    queue.add(std::move(request));
+  }
   const auto awaits = [](Request& request) {
     if (request.number == 5) return false;
     const auto prompt = static_cast<std::uint64_t>(request.number == 4 ? 2 : 1);
@@ -371,6 +375,7 @@ TEST(RequestQueue, OnePromptIsAwaitedByManyAsFromItsFirstPartOn) {
   };
   EXPECT_EQ(queue.hold_back(awaits), 4U);
   EXPECT_EQ(queue.hold_back(awaits), 0U) << "they wait already";
+  EXPECT_EQ(queue.replies_awaiting(), 5U) << "one prompt has two replies";
   ASSERT_EQ(queue.awaited().size(), 2U);
   EXPECT_EQ(queue.awaited()[0].first.until, Position{70});
   EXPECT_EQ(queue.awaited()[0].priority, 0);
@@ -385,9 +390,11 @@ TEST(RequestQueue, OnePromptIsAwaitedByManyAsFromItsFirstPartOn) {
   EXPECT_EQ(asked, 2U) << "once for each prompt";
   EXPECT_TRUE(queue.release(computed_to(80), 0));
   ASSERT_EQ(queue.awaited().size(), 2U);
+  EXPECT_EQ(queue.replies_awaiting(), 3U);
   EXPECT_EQ(queue.awaited()[0].first.until, Position{90});
   (void)check_some(queue, {4});
   EXPECT_EQ(queue.awaited().size(), 1U) << "nobody awaits the other prompt any more";
+  EXPECT_EQ(queue.replies_awaiting(), 2U);
 }
 
 class RequestQueueEstimates : public PartsTest {};

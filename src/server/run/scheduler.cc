@@ -125,11 +125,7 @@ void Scheduler::run() {
   end_all();
 }
 
-void Scheduler::note_now() {
-  inbox_.note_now({.running = places_->show(active_),
-                   .waiting = waiting_->replies() + branches_of(active_),
-                   .cells = sequences_.count_cells()});
-}
+void Scheduler::note_now() { inbox_.note_now(count_now(active_, *waiting_, *places_, sequences_.count_cells())); }
 
 policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active_, *waiting_, rates_.rates()); }
 

@@ -57,6 +57,13 @@ TEST(SchedulerSlices, RequestsWaitForAPrefixThatAnotherOneComputes) {
   std::vector<std::future<Reply>> replies;
   for (int i = 0; i < 3; ++i) prompts.push_back(shared + random_tokens(random, 20));
   for (const auto& prompt : prompts) replies.push_back(world.submit(prompt, 3));
+  std::uint64_t most_awaiting = 0;
+  bool each_has_a_cause = true;
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken>) {
+    const SchedulerStats now = world.scheduler.stats();
+    most_awaiting = std::max(most_awaiting, now.waiting_for[WaitCause::kPrefix]);
+    each_has_a_cause &= now.waiting_for[WaitCause::kPlace] + now.waiting_for[WaitCause::kPrefix] == now.waiting;
+  });
   world.start();
   std::size_t prefilled = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -66,6 +73,9 @@ TEST(SchedulerSlices, RequestsWaitForAPrefixThatAnotherOneComputes) {
   }
   EXPECT_EQ(prefilled, shared.size() + 3 * 20);
   EXPECT_GE(world.scheduler.stats().prefix_waits, 2U);
+  EXPECT_EQ(most_awaiting, 2U);
+  EXPECT_TRUE(each_has_a_cause);
+  EXPECT_EQ(world.scheduler.stats().waiting_for[WaitCause::kPrefix], 0U);
 }
 
 // How often a round looks up at most, and how often all did, while a thousand requests await one prefix.

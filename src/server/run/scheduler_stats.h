@@ -14,10 +14,28 @@
 
 namespace kvkeep::server {
 
+// How many requests wait, by cause.
+class WaitCounts {
+ public:
+  std::uint64_t operator[](WaitCause cause) const { return requests_[static_cast<std::size_t>(cause)]; }
+  void add(WaitCause cause, std::uint64_t requests = 1) { requests_[static_cast<std::size_t>(cause)] += requests; }
+
+ private:
+  std::array<std::uint64_t, kWaitCauses.size()> requests_{};
+};
+
+// The collected requests and the model's memory, after a round of the scheduler.
+struct SchedulerNow {
+  std::size_t running = 0;
+  std::size_t waiting = 0;      // replies that have no place
+  WaitCounts waiting_for = {};  // the same, and requests that have a place and wait
+  CellCounts cells = {};
+};
+
 struct SchedulerStats {
   std::uint64_t requests = 0;
   std::uint64_t running = 0;  // now
-  std::uint64_t waiting = 0;  // now
+  std::uint64_t waiting = 0;  // now, for a place: replies, those included that await a prefix meanwhile
   std::uint64_t prefilled_tokens = 0;
   std::uint64_t cached_tokens = 0;
   std::uint64_t predicted_tokens = 0;
@@ -33,10 +51,10 @@ struct SchedulerStats {
   double encode_ms = 0;             // the time of that
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   WaitTimes waited;                 // of requests that have ended
-  std::array<std::uint64_t, kWaitCauses.size()> waiting_for{};  // now, by WaitCause; only whoever asks fills it in
-  CellCounts cells;                                             // now
-  std::int64_t retry_after_s = 1;  // until those that wait now will have been served (served_rate.h)
-  bool closed = false;             // no request is accepted any more: the server is stopping
+  WaitCounts waiting_for;           // now: those that wait for a place, and those that wait at theirs
+  CellCounts cells;                 // now
+  std::int64_t retry_after_s = 1;   // until those that wait now will have been served (served_rate.h)
+  bool closed = false;              // no request is accepted any more: the server is stopping
   AuditCounts audits = {};
   RequestFigures figures = {};
 
