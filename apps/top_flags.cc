@@ -9,9 +9,10 @@ namespace {
 
 constexpr char kCommand[] = "kvkeep top [flags]";
 constexpr char kDescription[] =
-    "Shows a running server in the terminal: what runs, the last requests with the reason why they reused no more, how "
-    "full the tiers are, and what the cache saved. The server's page at / (docs/page.md) has more: rates, tenants, "
-    "prefixes, texts that cost most, and a chat. This command asks only counters, so that the server is not slower.";
+    "Shows a running server in the terminal: what runs, how full the tiers are, what the cache saved, and one of four "
+    "lists: the last requests with the reason why they reused no more, the texts that made prompts be read again, the "
+    "prefixes used most, and the tenants. The server's page at / (docs/page.md) has more: rates, the text around a "
+    "difference, and a chat.";
 
 FlagSet top_flags(TopCommandOptions& options) {
   std::vector<Flag> flags = address_flags(options.server);
@@ -19,6 +20,12 @@ FlagSet top_flags(TopCommandOptions& options) {
                    .spelling = "--interval SECONDS",
                    .effect = "Time between two looks.",
                    .assign = number_into(options.interval_s, 0.1, 3'600.0)});
+  flags.push_back({.spelling = "--list requests|texts|prefixes|tenants",
+                   .effect = "The list to show first; the keys 1 to 4 show the others.",
+                   .assign = choice_into(options.list, {{"requests", top::List::kRequests},
+                                                        {"texts", top::List::kTexts},
+                                                        {"prefixes", top::List::kPrefixes},
+                                                        {"tenants", top::List::kTenants}})});
   flags.push_back({.spelling = "--once",
                    .effect = "Print one frame as text and exit; the default if standard output is no terminal.",
                    .assign = switch_into(options.once)});

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "flag_set.h"
 #include "server_address.h"
+#include "top/frame.h"
 
 namespace kvkeep::cli {
 
@@ -16,6 +17,9 @@ struct TopCommandOptions {
 
   // Between two looks at the server. A look costs it as much as one light request.
   double interval_s = 1;
+
+  // The list that is shown first.
+  top::List list = top::List::kRequests;
 
   // Prints one frame as text, and ends.
   bool once = false;

@@ -24,6 +24,12 @@ TEST(TopFlags, LookAtTheServerOfThisMachineByDefault) {
   EXPECT_FALSE(options.once);
 }
 
+TEST(TopFlags, ChooseTheFirstList) {
+  EXPECT_EQ(parsed({}).list, top::List::kRequests);
+  EXPECT_EQ(parsed({"--list", "texts"}).list, top::List::kTexts);
+  EXPECT_FALSE(parse_top({"--list", "all"}, {}));
+}
+
 TEST(TopFlags, AreChecked) {
   for (const char* interval : {"0", "-1", "soon", "4000"})
     EXPECT_FALSE(parse_top({"--interval", interval}, {})) << interval;

@@ -3,103 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "text/terminal.h"
+#include "top/lists.h"
+#include "top/pen.h"
 
 namespace kvkeep::top {
 namespace {
 
-constexpr std::size_t kMostClient = 14;
-constexpr std::size_t kMostText = 400;
-constexpr std::size_t kLeastColumns = 20;  // of a paragraph
-
 // Three digits.
 std::string three_digits(double value) {
   return value >= 99.95 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
-}
-
-// Makes a line from the left to the right, within its columns.
-class Pen {
- public:
-  explicit Pen(std::size_t columns) : left_(columns) {}
-
-  Pen& put(std::string_view text, Style style = Style::kPlain) {
-    if (left_ == 0 || text.empty()) return *this;
-    std::string shown = text::cut_to_columns(text::printable(text, kMostText), left_);
-    left_ -= std::min(left_, text::columns_of(shown));
-    line_.spans.push_back({std::move(shown), style});
-    return *this;
-  }
-  // In a column of its own, filled up with blanks, and a blank after it.
-  Pen& cell(std::string_view text, std::size_t columns, Style style = Style::kPlain) {
-    const std::string shown = text::cut_to_columns(text::printable(text, kMostText), columns);
-    return put(shown, style).put(std::string(columns - text::columns_of(shown) + 1, ' '));
-  }
-  Pen& right(std::string_view text, std::size_t columns, Style style = Style::kPlain) {
-    const std::size_t wide = text::columns_of(text);
-    if (wide < columns) put(std::string(columns - wide, ' '));
-    return put(text, style).put(" ");
-  }
-  Pen& add(std::vector<Span> spans) {
-    for (Span& span : spans) put(span.text, span.style);
-    return *this;
-  }
-  // Blanks up to where `columns` are left.
-  Pen& leave(std::size_t columns) {
-    if (left_ > columns) put(std::string(left_ - columns, ' '));
-    return *this;
-  }
-  Line take() { return std::move(line_); }
-
- private:
-  std::size_t left_;
-  Line line_;
-};
-
-struct BarPart {
-  std::uint64_t tokens;
-  Style style;
-  const char* glyph;  // differs also without colours
-};
-
-// `columns` characters; `whole` fills them. A part that is there has at least one, as far as there is room.
-std::vector<Span> bar(const Tokens& tokens, std::uint64_t whole, std::size_t columns) {
-  const std::array<BarPart, 5> parts = {{{tokens.memory, Style::kMemory, "█"},
-                                         {tokens.ram, Style::kRam, "▓"},
-                                         {tokens.disk, Style::kDisk, "▒"},
-                                         {tokens.shared, Style::kShared, "▚"},
-                                         {tokens.prefilled, Style::kPrefilled, "░"}}};
-  std::vector<Span> spans;
-  std::size_t used = 0;
-  std::uint64_t sum = 0;
-  for (const BarPart& part : parts) {
-    if (part.tokens == 0) continue;
-    sum += part.tokens;
-    const double share = static_cast<double>(sum) / static_cast<double>(std::max<std::uint64_t>(whole, 1));
-    const auto end = std::clamp(static_cast<std::size_t>(std::lround(share * static_cast<double>(columns))),
-                                std::min(used + 1, columns), columns);
-    std::string text;
-    for (; used < end; ++used) text += part.glyph;
-    if (!text.empty()) spans.push_back({std::move(text), part.style});
-  }
-  if (used < columns) spans.push_back({std::string(columns - used, ' '), Style::kPlain});
-  return spans;
-}
-
-std::string percent(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? "–" : fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
-std::string ago(double seconds) {
-  if (seconds < 5) return "now";
-  if (seconds < 60) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 3600) return fmt::format("{:.0f} min", std::floor(seconds / 60));
-  if (seconds < 86'400) return fmt::format("{:.0f} h", std::floor(seconds / 3600));
-  return fmt::format("{:.0f} d", std::floor(seconds / 86'400));
 }
 
 Line head(const View& view, const Look& look, std::size_t columns) {
@@ -164,8 +81,6 @@ Line tier_line(const Tier& tier, std::size_t columns) {
   return pen.take();
 }
 
-Line title(std::string text, std::size_t columns) { return Pen(columns).put(std::move(text), Style::kStrong).take(); }
-
 // Returns true if it waits for something that may take long; prefills take turns all the time.
 bool waits_long(const RequestView& request) { return !request.waits_for.empty() && request.waits_for != "turn"; }
 
@@ -180,9 +95,6 @@ std::string progress_of(const RequestView& request) {
 
 constexpr std::size_t kNumberColumns = 5;
 constexpr std::size_t kStageColumns = 6;
-constexpr std::size_t kFigureColumns = 22;
-
-std::size_t bar_columns(std::size_t columns, std::size_t others) { return columns > others + 8 ? columns - others : 8; }
 
 // The cause stands with the figures, for which the column has no room.
 std::string stage_of(const RequestView& request) {
@@ -200,71 +112,7 @@ Line running_line(const RequestView& request, std::size_t columns) {
   return pen.put(progress_of(request)).take();
 }
 
-// "volatile-text" as words.
-std::string spoken(std::string kind) {
-  std::ranges::replace(kind, '-', ' ');
-  return kind;
-}
-
-std::string figures_of(const RequestView& request) {
-  std::string text = fmt::format("{:>6} {:>6}", compact(request.tokens.cached()), compact(request.tokens.prefilled));
-  if (request.ttft_ms) text += fmt::format(" {:>7}", duration(*request.ttft_ms / 1e3));
-  return text;
-}
-
-Line past_line(const RequestView& request, std::uint64_t longest, const Look& look, bool chosen, std::size_t columns) {
-  constexpr std::size_t kAgo = 6;
-  constexpr std::size_t kKind = 16;
-  const bool has_kind = columns >= 72;
-  Pen pen(columns);
-  pen.right(ago(look.now_s - request.ended_s), kAgo, Style::kSoft).cell(request.client, kMostClient);
-  const std::size_t others = kAgo + kMostClient + 3 + kFigureColumns + (has_kind ? kKind + 1 : 0);
-  pen.add(bar(request.tokens, longest, bar_columns(columns, others)))
-      .put(" ")
-      .cell(figures_of(request), kFigureColumns - 1);
-  const bool failed = request.end == "error";
-  if (has_kind)
-    pen.put(failed          ? "failed"
-            : request.cause ? spoken(request.cause->kind)
-                            : "",
-            failed ? Style::kFault : Style::kSoft);
-  Line line = pen.take();
-  line.chosen = chosen;
-  return line;
-}
-
-void add_wrapped(std::vector<Line>& lines, const std::string& text, Style style, std::size_t columns) {
-  if (text.empty() || columns < kLeastColumns) return;
-  const std::string wrapped = text::wrapped(text::printable(text, kMostText), columns, 2);
-  for (std::size_t begin = 0; begin < wrapped.size();) {
-    const std::size_t end = std::min(wrapped.find('\n', begin), wrapped.size());
-    lines.push_back(Pen(columns).put(wrapped.substr(begin, end - begin), style).take());
-    begin = end + 1;
-  }
-}
-
-std::vector<Line> explanation(const RequestView& request, std::size_t columns) {
-  std::vector<Line> lines = {title("Why " + request.id + " reused no more", columns)};
-  if (!request.cause) {
-    add_wrapped(lines, "The server keeps no explanation of this request.", Style::kSoft, columns);
-    return lines;
-  }
-  const Cause& cause = *request.cause;
-  std::string text = cause.kind == "none" ? "all of it was known" : spoken(cause.kind);
-  if (!cause.place.empty()) text += fmt::format(", in {}", cause.place);
-  if (cause.at_token) text += fmt::format(", from token {} on", text::grouped(*cause.at_token));
-  add_wrapped(lines, text, Style::kPlain, columns);
-  if (cause.lost_tokens > 0) {
-    add_wrapped(lines,
-                fmt::format("It cost {} tokens{}.", text::grouped(cause.lost_tokens),
-                            cause.lost_s > 0 ? ", " + duration(cause.lost_s) : ""),
-                Style::kPlain, columns);
-  }
-  add_wrapped(lines, cause.advice, Style::kStrong, columns);
-  return lines;
-}
-
-// The parts that stand above the list of past requests.
+// The parts that stand above the list.
 std::vector<Line> upper_lines(const View& view, const Look& look, Size size) {
   std::vector<Line> lines = {head(view, look, size.columns)};
   if (!look.trouble.empty()) lines.push_back(Pen(size.columns).put(look.trouble, Style::kFault).take());
@@ -273,7 +121,7 @@ std::vector<Line> upper_lines(const View& view, const Look& look, Size size) {
   lines.push_back(totals(view, size.columns));
   for (const Tier& tier : view.tiers) lines.push_back(tier_line(tier, size.columns));
   lines.push_back(title(fmt::format("Running {}, waiting {}", view.running.size(), view.waiting), size.columns));
-  // Half of the rows at most, so that past requests have room, too.
+  // Half of the rows at most, so that the list has room, too.
   const std::size_t most = std::max<std::size_t>(size.rows / 4, 1);
   for (std::size_t i = 0; i < std::min(view.running.size(), most); ++i) {
     lines.push_back(running_line(view.running[i], size.columns));
@@ -285,9 +133,21 @@ std::vector<Line> upper_lines(const View& view, const Look& look, Size size) {
   return lines;
 }
 
+// A list's key and name; the one that is shown stands out.
+Line choice_of_lists(const Look& look, std::size_t columns) {
+  Pen pen(columns);
+  for (const List list : kLists) {
+    const bool is_shown = list == look.list;
+    pen.put(is_shown ? "[" : " ").put(fmt::format("{}", 1 + static_cast<int>(list)), Style::kStrong).put(" ");
+    pen.put(name_of(list), is_shown ? Style::kStrong : Style::kSoft).put(is_shown ? "] " : "  ");
+  }
+  return pen.take();
+}
+
 std::vector<Line> lower_lines(const View& view, const Look& look, Size size) {
   std::vector<Line> lines;
-  if (look.explains && look.chosen < view.past.size()) lines = explanation(view.past[look.chosen], size.columns);
+  if (look.explains && look.chosen < entries_of(view, look.list)) lines = details(view, look, size.columns);
+  lines.push_back(choice_of_lists(look, size.columns));
   lines.push_back(Pen(size.columns)
                       .put("q", Style::kStrong)
                       .put(" quits  ", Style::kSoft)
@@ -316,28 +176,27 @@ std::size_t Line::columns() const {
                          [](std::size_t sum, const Span& span) { return sum + text::columns_of(span.text); });
 }
 
-std::size_t listed_past(const View& view, const Look& look, Size size) {
+std::size_t listed(const View& view, const Look& look, Size size) {
   const std::size_t others = upper_lines(view, look, size).size() + 1 + lower_lines(view, look, size).size();
-  return std::min(view.past.size(), size.rows > others ? size.rows - others : 0);
+  return std::min(entries_of(view, look.list), size.rows > others ? size.rows - others : 0);
 }
 
 std::vector<Line> frame(const View& view, const Look& look, Size size) {
   if (size.columns == 0) return {};
   std::vector<Line> lines = upper_lines(view, look, size);
   const std::vector<Line> lower = lower_lines(view, look, size);
-  const std::size_t listed = listed_past(view, look, size);
-  if (lines.size() + 1 + lower.size() <= size.rows) {
-    lines.push_back(title("Last requests: tokens cached and prefilled, time to the first token", size.columns));
-  }
-  std::uint64_t longest = 1;
-  for (const RequestView& request : view.past) longest = std::max(longest, request.tokens.sum());
+  const std::size_t all = entries_of(view, look.list);
+  const std::size_t shown = listed(view, look, size);
+  if (lines.size() + 1 + lower.size() <= size.rows) lines.push_back(title(heading_of(view, look.list), size.columns));
   // The chosen one is always in view.
   const std::size_t first =
-      look.chosen < listed ? 0 : std::min(look.chosen, view.past.size() - 1) + 1 - std::max<std::size_t>(listed, 1);
-  for (std::size_t i = first; i < std::min(first + listed, view.past.size()); ++i) {
-    lines.push_back(past_line(view.past[i], longest, look, i == look.chosen, size.columns));
+      look.chosen < shown ? 0 : std::min(look.chosen, all - 1) + 1 - std::max<std::size_t>(shown, 1);
+  for (std::size_t i = first; i < std::min(first + shown, all); ++i) {
+    Line line = entry_line(view, look, i, size.columns);
+    line.chosen = i == look.chosen;
+    lines.push_back(std::move(line));
   }
-  // The keys stand in the last row.
+  // The keys stand in the last rows.
   while (lines.size() + lower.size() < size.rows) lines.push_back({});
   std::ranges::copy(lower, std::back_inserter(lines));
   if (lines.size() > size.rows) lines.resize(size.rows);

@@ -2,9 +2,11 @@
 
 // One picture of the view, as lines of styled text. Pure: the same view and size give the same frame.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "top/view.h"
@@ -26,9 +28,14 @@ struct Line {
   std::size_t columns() const;
 };
 
+// The lists below what runs, of which one is shown.
+enum class List : std::uint8_t { kRequests, kTexts, kPrefixes, kTenants };
+inline constexpr std::array kLists = {List::kRequests, List::kTexts, List::kPrefixes, List::kTenants};
+
 // What the user looks at.
 struct Look {
-  std::size_t chosen = 0;  // of the past requests
+  List list = List::kRequests;
+  std::size_t chosen = 0;  // of its entries
   bool explains = false;   // that one
   bool paused = false;
   std::string trouble = {};  // why the server does not answer; empty: it does
@@ -43,8 +50,12 @@ struct Size {
 // Returns at most size.rows lines, none wider than size.columns; less than all if that is too small for all parts.
 std::vector<Line> frame(const View& view, const Look& look, Size size);
 
-// How many past requests a frame of this size lists.
-std::size_t listed_past(const View& view, const Look& look, Size size);
+std::string_view name_of(List list);  // "requests", "texts", "prefixes", "tenants"
+std::size_t entries_of(const View& view, List list);
+// What tells an entry from the others, also when it has another place in a later view.
+std::string entry_name(const View& view, List list, std::size_t at);
+// How many of them a frame of this size lists.
+std::size_t listed(const View& view, const Look& look, Size size);
 
 // The frame as text without styles, for a pipe.
 std::string plain_text(const std::vector<Line>& lines);

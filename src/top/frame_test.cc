@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/test_seed.h"
 #include "text/terminal.h"
@@ -46,6 +50,35 @@ View sample(std::size_t past = 3) {
                          .end = i == 1 ? "error" : "stop",
                          .cause = cause});
   }
+  view.offenders = {{.client = "claude-cli",
+                     .kind = "volatile-text",
+                     .what = "git-status",
+                     .place = "message 2 (user)",
+                     .line = "M README.md",
+                     .times = 41,
+                     .requests = 50,
+                     .lost_tokens = 1'104'211,
+                     .lost_s = 1'104,
+                     .last_s = 900,
+                     .advice = "Put it last."},
+                    {.client = "codex", .kind = "tools-reordered", .times = 3, .requests = 9, .lost_tokens = 7}};
+  view.hottest = {{.id = "0123456789abcdef",
+                   .tokens = 12'345,
+                   .uses = 17,
+                   .ram_bytes = 3 << 20,
+                   .disk_bytes = 4 << 20,
+                   .last_use_s = 940,
+                   .pinned = true},
+                  {.id = "fedcba9876543210", .tokens = 9, .uses = 2}};
+  view.tenants = {{.number = 2,
+                   .own = true,
+                   .requests = 1'234,
+                   .prompt_tokens = 1'000,
+                   .cached_tokens = 750,
+                   .prefilled_tokens = 250,
+                   .ram_bytes = 1 << 20,
+                   .last_s = 1'000},
+                  {.number = 1, .salted = true}};
   return view;
 }
 
@@ -93,14 +126,95 @@ TEST(Frame, ExplainsTheChosenRequest) {
   }
 }
 
-TEST(Frame, KeepsTheChosenRequestInView) {
-  for (std::size_t chosen = 0; chosen < 100; ++chosen) {
-    Look look = kLook;
-    look.chosen = chosen;
-    std::size_t marked = 0;
-    for (const Line& line : frame(sample(100), look, {80, 24})) marked += line.chosen ? 1 : 0;
-    EXPECT_EQ(marked, 1U) << chosen;
+Look look_at(List list) {
+  Look look = kLook;
+  look.list = list;
+  return look;
+}
+
+TEST(Frame, ListsTheTextsThatCostMost) {
+  Look look = look_at(List::kTexts);
+  const std::string text = plain_text(frame(sample(), look, {100, 24}));
+  EXPECT_THAT(text,
+              HasSubstr("1.1M  18 min 24 s       41 of 50 claude-cli     volatile text: git status, in message 2"));
+  EXPECT_THAT(text, HasSubstr("3 of 9 codex          tools reordered"));
+  EXPECT_THAT(text, HasSubstr("[2 texts]")) << "the list that is shown is marked";
+  EXPECT_THAT(text, Not(HasSubstr("Last requests")));
+  EXPECT_THAT(text, Not(HasSubstr("Put it last.")));
+  look.explains = true;
+  const std::string explained = plain_text(frame(sample(), look, {140, 24}));
+  for (const char* part : {"1,104,211 tokens were prefilled again in 41 of 50 requests", "The line begins: M README.md",
+                           "Put it last.", "last seen: 1 min."}) {
+    EXPECT_THAT(explained, HasSubstr(part)) << explained;
   }
+  View view = sample();
+  view.offenders = {};
+  EXPECT_THAT(plain_text(frame(view, look, {100, 24})), HasSubstr("No text made prompts be read again"));
+}
+
+TEST(Frame, ListsThePrefixesUsedMost) {
+  Look look = look_at(List::kPrefixes);
+  const std::string text = plain_text(frame(sample(), look, {80, 24}));
+  EXPECT_THAT(text, HasSubstr("12.3k      17     3 MiB     4 MiB    1 min 0123456789abcdef pinned"));
+  EXPECT_THAT(text, HasSubstr("fedcba9876543210\n"));
+  look.explains = true;
+  EXPECT_THAT(plain_text(frame(sample(), look, {80, 24})), HasSubstr("kvkeep cache unpin 0123456789abcdef"));
+  look.chosen = 1;
+  EXPECT_THAT(plain_text(frame(sample(), look, {80, 24})), HasSubstr("kvkeep cache pin fedcba9876543210"));
+}
+
+TEST(Frame, ListsTheTenants) {
+  Look look = look_at(List::kTenants);
+  const std::string text = plain_text(frame(sample(), look, {80, 24}));
+  EXPECT_THAT(text, HasSubstr("     2    1.23k  75.0 %       250     1 MiB       0 B    now you, no salt"));
+  look.explains = true;
+  look.chosen = 1;
+  EXPECT_THAT(plain_text(frame(sample(), look, {80, 24})), HasSubstr("share no state with others"));
+}
+
+// The words above the columns end where the figures below them do.
+TEST(Frame, HeadsStandAboveTheirColumns) {
+  const auto ends_of = [](List list, const std::vector<const char*>& words) {
+    const std::vector<Line> lines = frame(sample(), look_at(list), {100, 24});
+    const auto entry = std::ranges::find(lines, true, &Line::chosen);
+    const std::string head = plain_text({*(entry - 1)});
+    const std::string figures = plain_text({*entry});
+    for (const char* word : words) {
+      const std::size_t end = head.find(word) + std::string_view(word).size();
+      EXPECT_NE(figures[end - 1], ' ') << word << "\n" << head << figures;
+      EXPECT_EQ(figures[end], ' ') << word << "\n" << head << figures;
+    }
+  };
+  ends_of(List::kTexts, {"Tokens", "read again", "in requests"});
+  ends_of(List::kPrefixes, {"Tokens", "uses", "RAM", "disk", "last use"});
+  ends_of(List::kTenants, {"Tenant", "requests", "reused", "prefilled", "RAM", "disk", "last"});
+}
+
+TEST(Frame, KeepsTheChosenEntryInView) {
+  View view = sample(100);
+  view.offenders.resize(100, view.offenders.front());
+  view.hottest.resize(100, view.hottest.front());
+  view.tenants.resize(100, view.tenants.front());
+  for (const List list : kLists) {
+    for (std::size_t chosen = 0; chosen < 100; ++chosen) {
+      Look look = look_at(list);
+      look.chosen = chosen;
+      std::size_t marked = 0;
+      for (const Line& line : frame(view, look, {80, 24})) marked += line.chosen ? 1 : 0;
+      EXPECT_EQ(marked, 1U) << name_of(list) << " " << chosen;
+    }
+  }
+}
+
+TEST(Frame, AnEntryKeepsItsNameWhereverItStands) {
+  View view = sample();
+  for (const List list : kLists) {
+    EXPECT_NE(entry_name(view, list, 0), entry_name(view, list, 1)) << name_of(list);
+    EXPECT_NE(entry_name(view, list, 0), "") << name_of(list);
+  }
+  const std::string first = entry_name(view, List::kPrefixes, 0);
+  std::swap(view.hottest[0], view.hottest[1]);
+  EXPECT_EQ(entry_name(view, List::kPrefixes, 1), first);
 }
 
 TEST(Frame, SaysThatTheServerDoesNotAnswer) {
@@ -116,13 +230,20 @@ TEST(Frame, SendsNothingThatATerminalObeys) {
   view.model = "\x1b[2J\x1b]0;title\x07";
   view.past[0].client = "\x1b[31m\xff\xfe";
   view.past[0].cause->kind = "\r\n\t\x9b";
+  view.offenders[0].client = view.offenders[0].line = view.offenders[0].place = "\x1b[31m\xff\xfe\n";
+  view.hottest[0].id = "\x1b]0;title\x07";
   view.problems = {
       "a\x1b"
       "b"};
-  const std::string text = plain_text(frame(view, kLook, {80, 24}));
-  for (const char byte : text)
-    EXPECT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= ' ') << static_cast<int>(byte);
-  EXPECT_THAT(text, Not(HasSubstr("\x7f")));
+  for (const List list : kLists) {
+    Look look = look_at(list);
+    look.explains = true;
+    const std::string text = plain_text(frame(view, look, {80, 24}));
+    for (const char byte : text)
+      EXPECT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= ' ') << static_cast<int>(byte);
+    EXPECT_THAT(text, Not(HasSubstr("\x7f")));
+    EXPECT_EQ(std::ranges::count(text, '\n'), 24) << "no line is broken by what it shows";
+  }
 }
 
 // No line is wider than the terminal, and no more lines than rows, at any size and whatever the figures are.
@@ -131,6 +252,9 @@ TEST(Frame, FitsIntoAnyTerminal) {
   const auto any = [&](std::uint64_t most) { return random() % (most + 1); };
   for (int i = 0; i < 500; ++i) {
     View view = sample(any(60));
+    view.offenders.resize(any(60), view.offenders.front());
+    view.hottest.resize(any(60), view.hottest.front());
+    view.tenants.resize(any(60), view.tenants.front());
     view.totals = {random(), any(9), random() >> any(63), any(9), random() >> any(63)};
     view.totals.memory >>= 3 + any(60);
     view.totals.disk >>= 3;
@@ -138,12 +262,15 @@ TEST(Frame, FitsIntoAnyTerminal) {
     view.running.resize(any(40), view.running.front());
     view.problems.resize(any(3), std::string(any(200), 'x'));
     view.saved_s = any(1) ? std::ldexp(1.0, static_cast<int>(any(60))) : std::numeric_limits<double>::quiet_NaN();
-    Look look{.chosen = any(70), .explains = any(1) == 1, .now_s = static_cast<double>(any(1'000'000))};
+    Look look{.list = kLists[any(3)],
+              .chosen = any(70),
+              .explains = any(1) == 1,
+              .now_s = static_cast<double>(any(1'000'000))};
     const Size size{any(200), any(60)};
     const std::vector<Line> lines = frame(view, look, size);
     ASSERT_LE(lines.size(), size.rows);
     for (const Line& line : lines) ASSERT_LE(line.columns(), size.columns) << plain_text({line});
-    ASSERT_LE(listed_past(view, look, size), view.past.size());
+    ASSERT_LE(listed(view, look, size), entries_of(view, look.list));
   }
 }
 

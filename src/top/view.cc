@@ -36,6 +36,11 @@ std::optional<double> number_of(const Json& json, const char* name) {
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
+bool flag_of(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  return value.is_boolean() && value.get<bool>();
+}
+
 // 0 for what is no count.
 std::uint64_t count_of(const Json& json, const char* name) {
   constexpr double kMost = 1e18;
@@ -70,8 +75,7 @@ std::optional<Tier> memory_of(const Json& cells) {
 }
 
 std::optional<std::string> problem_of(const Json& tier) {
-  const Json& stopped = member(tier, "stopped");
-  if (!stopped.is_boolean() || !stopped.get<bool>()) return std::nullopt;
+  if (!flag_of(tier, "stopped")) return std::nullopt;
   return "nothing is stored on disk: the file system has too little free space";
 }
 
@@ -107,6 +111,43 @@ std::optional<RequestView> past_of(const Json& one) {
   request.ended_s = number_of(one, "ended").value_or(0);
   request.end = text_of(one, "end");
   return request;
+}
+
+std::optional<Prefix> prefix_of(const Json& one) {
+  return Prefix{.id = text_of(one, "id"),
+                .tokens = count_of(one, "end"),
+                .uses = count_of(one, "hits"),
+                .ram_bytes = count_of(one, "ram_bytes"),
+                .disk_bytes = count_of(one, "disk_bytes"),
+                .last_use_s = number_of(one, "last_use").value_or(0),
+                .pinned = flag_of(one, "pinned")};
+}
+
+std::optional<TenantView> tenant_of(const Json& one) {
+  return TenantView{.number = count_of(one, "number"),
+                    .own = flag_of(one, "own"),
+                    .salted = flag_of(one, "salted"),
+                    .requests = count_of(one, "requests"),
+                    .prompt_tokens = count_of(one, "prompt_tokens"),
+                    .cached_tokens = count_of(one, "cached_tokens"),
+                    .prefilled_tokens = count_of(one, "prefilled_tokens"),
+                    .ram_bytes = count_of(one, "ram_bytes"),
+                    .disk_bytes = count_of(one, "disk_bytes"),
+                    .last_s = number_of(one, "last").value_or(0)};
+}
+
+std::optional<Offender> offender_of(const Json& one) {
+  return Offender{.client = text_of(one, "client"),
+                  .kind = text_of(one, "kind"),
+                  .what = text_of(one, "what"),
+                  .place = text_of(one, "place"),
+                  .line = text_of(one, "line"),
+                  .times = count_of(one, "times"),
+                  .requests = count_of(one, "requests"),
+                  .lost_tokens = count_of(one, "lost_tokens"),
+                  .lost_s = number_of(one, "lost_ms").value_or(0) / 1e3,
+                  .last_s = number_of(one, "last").value_or(0),
+                  .advice = text_of(one, "advice")};
 }
 
 // null in a reply means that all was reused.
@@ -155,6 +196,8 @@ Status read_cache(std::string_view body, View& view) {
   view.problems = list_of<std::string>(member(json, "tiers"), problem_of);
   view.running = list_of<RequestView>(member(json, "running"), running_of);
   view.past = list_of<RequestView>(member(json, "ended"), past_of);
+  view.tenants = list_of<TenantView>(member(json, "tenants"), tenant_of);
+  view.hottest = list_of<Prefix>(member(json, "hottest"), prefix_of);
   return {};
 }
 
@@ -168,6 +211,14 @@ Status read_explained(std::string_view body, View& view) {
     if (std::string client = text_of(one, "client"); !client.empty()) found->client = std::move(client);
     found->cause = cause_of(member(one, "cache_break"));
   }
+  return {};
+}
+
+Status read_offenders(std::string_view body, View& view) {
+  TRY_ASSIGN(const Json json, parsed(body));
+  const Json& offenders = member(json, "offenders");
+  if (!offenders.is_array()) return invalid("the reply of /cache/offenders has no offenders");
+  view.offenders = list_of<Offender>(offenders, offender_of);
   return {};
 }
 

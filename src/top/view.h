@@ -1,7 +1,7 @@
 #pragma once
 
-// A server as its routes describe it: GET /cache and /cache/explain. A field that a reply lacks keeps its
-// default, so that this program shows servers of other versions, too. Pure.
+// A server as its routes describe it: GET /cache, /cache/explain and /cache/offenders. A field that a reply lacks keeps
+// its default, so that this program shows servers of other versions, too. Pure.
 
 #include <cstdint>
 #include <optional>
@@ -57,6 +57,46 @@ struct RequestView {
   std::optional<Cause> cause = {};
 };
 
+// A text that kept prompts from being reused (docs/explain.md).
+struct Offender {
+  std::string client = {};
+  std::string kind = {};  // "volatile-text"
+  std::string what = {};  // "date"
+  std::string place = {};
+  std::string line = {};  // that differs; "": the server does not show it
+  std::uint64_t times = 0;
+  std::uint64_t requests = 0;  // of that client
+  std::uint64_t lost_tokens = 0;
+  double lost_s = 0;
+  double last_s = 0;  // by the wall clock, since 1970
+  std::string advice = {};
+};
+
+// A stored prefix.
+struct Prefix {
+  std::string id = {};
+  std::uint64_t tokens = 0;  // up to its end
+  std::uint64_t uses = 0;
+  std::uint64_t ram_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  double last_use_s = 0;
+  bool pinned = false;
+};
+
+// Requests with one salt, or with none.
+struct TenantView {
+  std::uint64_t number = 0;
+  bool own = false;  // the asking client's
+  bool salted = false;
+  std::uint64_t requests = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t ram_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  double last_s = 0;
+};
+
 struct View {
   std::string model = {};
   std::string memory_class = {};
@@ -70,7 +110,10 @@ struct View {
   std::vector<Tier> tiers = {};
   std::vector<std::string> problems = {};
   std::vector<RequestView> running = {};
-  std::vector<RequestView> past = {};  // the last one first
+  std::vector<RequestView> past = {};    // the last one first
+  std::vector<Offender> offenders = {};  // the worst first
+  std::vector<Prefix> hottest = {};      // those used most first
+  std::vector<TenantView> tenants = {};  // the one that came last first
 };
 
 // Reads a reply of GET /cache, of a body that may come from any program at that address; causes and clients of past
@@ -78,5 +121,7 @@ struct View {
 Status read_cache(std::string_view body, View& view);
 // Adds why past requests reused no more, and whose they are, from a reply of GET /cache/explain. kInvalid as above.
 Status read_explained(std::string_view body, View& view);
+// Reads the texts that cost most from a reply of GET /cache/offenders. kInvalid as above.
+Status read_offenders(std::string_view body, View& view);
 
 }  // namespace kvkeep::top

@@ -82,6 +82,47 @@ TEST(View, ReadsWhyARequestReusedNoMore) {
   EXPECT_EQ(view.past[1].cause->kind, "none");
 }
 
+TEST(View, ReadsPrefixesAndTenants) {
+  View view;
+  ASSERT_TRUE(read_cache(R"({
+    "hottest": [{"id": "0123456789abcdef", "begin": 100, "end": 900, "hits": 7, "ram_bytes": 5, "disk_bytes": 6,
+                 "last_use": 99.5, "pinned": true}, {}],
+    "tenants": [{"number": 3, "own": true, "salted": false, "requests": 9, "prompt_tokens": 100, "cached_tokens": 60,
+                 "prefilled_tokens": 40, "ram_bytes": 1, "disk_bytes": 2, "last": 12}, {"number": 1, "salted": true}]})",
+                         view));
+  ASSERT_THAT(view.hottest, SizeIs(2));
+  EXPECT_EQ(view.hottest[0].id, "0123456789abcdef");
+  EXPECT_EQ(view.hottest[0].tokens, 900U) << "up to its end";
+  EXPECT_EQ(view.hottest[0].uses, 7U);
+  EXPECT_EQ(view.hottest[0].ram_bytes + view.hottest[0].disk_bytes, 11U);
+  EXPECT_EQ(view.hottest[0].last_use_s, 99.5);
+  EXPECT_TRUE(view.hottest[0].pinned);
+  EXPECT_FALSE(view.hottest[1].pinned);
+  ASSERT_THAT(view.tenants, SizeIs(2));
+  EXPECT_EQ(view.tenants[0].number, 3U);
+  EXPECT_TRUE(view.tenants[0].own && !view.tenants[0].salted && view.tenants[1].salted);
+  EXPECT_EQ(view.tenants[0].cached_tokens, 60U);
+  EXPECT_EQ(view.tenants[0].last_s, 12);
+}
+
+TEST(View, ReadsTheTextsThatCostMost) {
+  View view;
+  ASSERT_TRUE(read_offenders(R"({"offenders": [
+    {"client": "codex", "kind": "volatile-text", "what": "date", "place": "system", "line": null, "times": 4,
+     "requests": 5, "lost_tokens": 600, "lost_ms": 1500, "last": 77, "advice": "Put it last."}, 3]})",
+                             view));
+  ASSERT_THAT(view.offenders, SizeIs(2));
+  const Offender& first = view.offenders[0];
+  EXPECT_EQ(first.client + first.kind + first.what + first.place + first.line, "codexvolatile-textdatesystem");
+  EXPECT_EQ(first.times, 4U);
+  EXPECT_EQ(first.requests, 5U);
+  EXPECT_EQ(first.lost_tokens, 600U);
+  EXPECT_EQ(first.lost_s, 1.5);
+  EXPECT_EQ(first.last_s, 77);
+  for (const char* body : {"", "[]", R"({"offenders": 1})"}) EXPECT_FALSE(read_offenders(body, view)) << body;
+  EXPECT_THAT(view.offenders, SizeIs(2)) << "a bad reply changes nothing";
+}
+
 TEST(View, TakesWhateverAServerSays) {
   View view;
   ASSERT_TRUE(read_cache(kCache, view));

@@ -108,6 +108,48 @@ class Top(support.ServerCase):
             self.assertLess(time.monotonic(), deadline)
             top.read()
 
+    def test_keys_show_the_other_lists(self):
+        server = self.server("--kv-disk-dir", support.fresh_directory())
+        for day in range(3):
+            server.chat([support.system(f"Today is 2026-05-0{day + 1}. " + support.words(120, 32)), support.user("hi")], max_tokens=2)
+        for salt in ("", "secret"):
+            for _ in range(2):
+                server.chat([support.user(support.words(120, 33))], max_tokens=2, cache_salt=salt)
+        top = self.top(server=server, columns=120)
+        top.wait(r"\[1 requests\]")
+        top.press("2")
+        top.wait(r"\[2 texts\]")
+        top.wait(r"2 of \d+ .*volatile text: date, in system")
+        top.press("\r")
+        top.wait(r"tokens were prefilled again in 2 of \d+ requests")
+        top.press("3")
+        used = [one["id"] for one in server.get("/cache")["hottest"]]
+        top.wait(rf"Tokens +uses(.|\n)*{used[0]}")
+        top.press("\x1bOB\r")
+        top.wait(f"Prefix {used[min(1, len(used) - 1)]}")
+        top.press("\t")
+        top.wait(r"\[4 tenants\]")
+        top.wait(r"(?m)^ +2 +2 +\d+\.\d %")
+        top.wait(r"(?m)^ +1 +5 .* you, no salt")
+        self.assertNotIn("secret", top.screen.text())
+        top.press("\t")
+        top.wait("Last requests")
+
+    def test_a_paused_look_shows_other_lists_too(self):
+        top = self.top()
+        top.wait(" live")
+        top.press("p3")
+        top.wait("paused")
+        top.wait(self.shared.get("/cache")["hottest"][0]["id"])
+
+    def test_a_list_can_be_printed(self):
+        url = ("--url", URL.format(self.shared.port))
+        for name, shown in (("requests", "Last requests"), ("texts", "No text made prompts be read again"),
+                            ("prefixes", self.shared.get("/cache")["hottest"][0]["id"]), ("tenants", "you, no salt")):
+            run = support.run_program("top", "--once", "--list", name, *url)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(shown, run.stdout)
+
     def test_a_stream_is_followed(self):
         server = self.server()
         top = self.top(server=server)

@@ -111,6 +111,11 @@ Key Screen::wait(int most_ms) {
     case KEY_ENTER: return Key::kEnter;
     case 'p':
     case ' ': return Key::kPause;
+    case '1': return Key::kFirstList;
+    case '2': return Key::kSecondList;
+    case '3': return Key::kThirdList;
+    case '4': return Key::kFourthList;
+    case '\t': return Key::kNextList;
     case KEY_RESIZE: return Key::kResized;
     default: return Key::kNone;
   }

@@ -25,8 +25,13 @@ enum class Key : std::uint8_t {
   kFirst,  // Home, g
   kLast,   // End, G
   kEnter,
-  kPause,    // p, the space bar
-  kResized,  // no key: the window has another size now
+  kPause,      // p, the space bar
+  kFirstList,  // 1, and so on: the lists in their order
+  kSecondList,
+  kThirdList,
+  kFourthList,
+  kNextList,  // Tab
+  kResized,   // no key: the window has another size now
 };
 
 class Screen {
