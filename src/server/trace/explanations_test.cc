@@ -143,6 +143,50 @@ TEST(Explanations, AreAddedToWhatAnotherServerLeft) {
   EXPECT_EQ(member.offenders().requests_of("agent"), 9U);
 }
 
+// What a full disk kept from the file is not lost when another server writes it meanwhile.
+TEST(Explanations, FailedWritesAreMadeUpFor) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  bool keeps = true;
+  const auto count = [&](Explanations& kept, int requests) {
+    for (int i = 0; i < requests; ++i) kept.on_explained(explained("a"));
+    disk.executor.run_all();
+  };
+  ExplanationsOptions options = disk.options(1);
+  options.may_write = [&] { return keeps; };
+  Explanations first(std::move(options), disk.files, disk.executor);
+  disk.files.set_plan({.kind = sim::FaultKind::kFailForever, .at_operation = 1, .of = sim::kGrowing});
+  count(first, 2);
+  disk.files.heal();
+  EXPECT_TRUE(read_offenders(disk.files, "/cache/offenders").worst().empty());
+  keeps = false;
+  count(first, 1);
+  Explanations other(disk.options(1), disk.files, disk.executor);
+  count(other, 4);
+  keeps = true;
+  count(first, 1);
+  EXPECT_EQ(read_offenders(disk.files, "/cache/offenders").worst().at(0).times, 8U);
+}
+
+// A server that may write at last finds no file that it could read: its own sums, with those it read once, stay.
+TEST(Explanations, ADamagedFileLeavesWhatIsInMemory) {
+  OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
+  Explanations keeper(disk.options(1), disk.files, disk.executor);
+  for (int i = 0; i < 3; ++i) keeper.on_explained(explained("a"));
+  disk.executor.run_all();
+  bool keeps = false;
+  ExplanationsOptions options = disk.options(1);
+  options.may_write = [&] { return keeps; };
+  Explanations member(std::move(options), disk.files, disk.executor);
+  ASSERT_TRUE(disk.files.remove("/cache/offenders").ok());
+  keeps = true;
+  member.on_explained(explained("a"));
+  disk.executor.run_all();
+  EXPECT_EQ(member.offenders().worst().at(0).times, 4U);
+  EXPECT_EQ(read_offenders(disk.files, "/cache/offenders").worst().at(0).times, 4U);
+}
+
 TEST(Explanations, ADamagedFileIsBegunAnew) {
   OnDisk disk;
   ASSERT_TRUE(disk.files.make_directories("/cache").ok());
