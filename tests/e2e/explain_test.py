@@ -320,6 +320,11 @@ class Explain(ExplainCase):
         self.assert_refused(404, server.get, f"{EXPLAIN}/{reply['id']}")
         shown = server.get(EXPLAIN, headers={"X-Cache-Salt": "pepper"})["requests"]
         self.assertEqual(len(shown), 2)
+        self.assertEqual(server.get(f"{EXPLAIN}?last=5&cache_salt=pepper")["requests"], shown)
+        for path in ("/cache?hottest=5", "/cache/tree"):
+            salted = server.get(path, headers={"X-Cache-Salt": "pepper"})
+            self.assertEqual({**salted, "now": 0}, {**server.get(f"{path}{'&' if '?' in path else '?'}cache_salt=pepper"), "now": 0})
+            self.assertNotEqual(salted.get("ended", salted.get("prefixes")), [])
 
     # ---- offenders and kvkeep doctor ----
 

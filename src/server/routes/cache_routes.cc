@@ -193,7 +193,7 @@ Json of_sources(const SchedulerStats& stats) {
 
 Result<Json> overview(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t most_hottest, number_of(http, "hottest", kHottest, 0, kMostHottest));
-  const TenantScope tenants = asking_tenants(service, http, http.parameter("cache_salt"));
+  const TenantScope tenants = asking_tenants(service, http, salt_of_query(http));
   const SchedulerStats stats = service.scheduler->stats();
   const cache::CacheStats cache = service.cache->stats();
   const Told told(service);
@@ -234,7 +234,7 @@ void show_cache(const Service& service, const HttpRequest& http, ResponseWriter&
 Result<Json> tree_page(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t after, number_of(http, "after", 0, 0, UINT32_MAX - 1));
   TRY_ASSIGN(const std::uint32_t limit, number_of(http, "limit", kDefaultPage, 1, kLargestPage));
-  const TenantScope tenants = asking_tenants(service, http, http.parameter("cache_salt"));
+  const TenantScope tenants = asking_tenants(service, http, salt_of_query(http));
   const cache::Listing listing = service.cache->list(SegmentId{after}, limit, tenants);
   const Told told(service);
   Json prefixes = Json::array();

@@ -26,8 +26,7 @@ constexpr std::size_t kShownByDefault = 16;
 constexpr std::size_t kMostShown = 1024;
 
 Explanations::Wanted shown_to(const Service& service, const HttpRequest& http) {
-  const std::string_view salt = http.header("x-cache-salt");
-  const Tenant plain = tenant_of(service, http, salt);
+  const Tenant plain = tenant_of(service, http, salt_of_query(http));
   const std::uint64_t owner = owner_of(service, http, plain);
   return [=, has_keys = service.has_keys](const ExplainedRequest& request) {
     return has_keys ? request.owner == owner : TenantScope::with_forms(plain).has(request.tenant);

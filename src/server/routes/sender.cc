@@ -46,6 +46,11 @@ std::string_view key_of(const HttpRequest& http) {
 
 }  // namespace
 
+std::string_view salt_of_query(const HttpRequest& http) {
+  const std::string_view header = http.header("x-cache-salt");
+  return header.empty() ? http.parameter("cache_salt") : header;
+}
+
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {
   ByteHasher hasher;
   hasher.append_field(agent_of(http));

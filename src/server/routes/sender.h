@@ -21,6 +21,9 @@ namespace kvkeep::server {
 Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt,
                  const engine::AdapterScales& adapters = {});
 
+// The salt of a GET: its header X-Cache-Salt, which proxies seldom log, or else its parameter `cache_salt`, as sent.
+std::string_view salt_of_query(const HttpRequest& http);
+
 // The client: the program, by the name before the version in its User-Agent, and the tenant. Prompts of one client are
 // alike. The numbers are only compared.
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant);

@@ -28,6 +28,15 @@ HttpRequest with_key(const std::string& key) {
   return http;
 }
 
+TEST(SaltOfQuery, IsInAHeaderOrInTheQuery) {
+  HttpRequest http;
+  EXPECT_EQ(salt_of_query(http), "");
+  http.query = "last=3&cache_salt=ada";
+  EXPECT_EQ(salt_of_query(http), "ada");
+  http.headers.emplace_back("X-Cache-Salt", "bob");
+  EXPECT_EQ(salt_of_query(http), "bob");
+}
+
 TEST(TenantOf, ASaltCountsAndAKeyOnlyWhereTheServerSaysSo) {
   Service service;
   service.fingerprint.bytes[0] = 7;
