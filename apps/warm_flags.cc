@@ -22,7 +22,7 @@ FlagSet warm_flags(WarmOptions& options) {
                                                {"cline", WarmDialect::kChat},
                                                {"aider", WarmDialect::kChat}})},
       {.spelling = "--keep-s N",
-       .effect = "Seconds in which eviction takes the state last, at most a day.",
+       .effect = "Seconds for which other state is evicted before this one, at most a day.",
        .assign = number_into(options.keep_s, std::uint32_t{0}, kLongestKeepS)},
   };
   for (Flag& flag : request) flags.push_back(std::move(flag));
