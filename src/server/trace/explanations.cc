@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/tenant_scope.h"
 #include "format/notes.h"
 #include "store/small_files.h"
 
@@ -87,7 +88,7 @@ Explanations::~Explanations() {
 
 void Explanations::on_explained(ExplainedRequest request) {
   const explain::CacheBreak& found = request.found->found;
-  const std::string line = request.tenant == kNoTenant ? request.found->line : std::string();
+  const std::string line = is_salted(request.tenant) ? std::string() : request.found->line;
   const MutexLock lock(mutex_);
   for (explain::Offenders* const sums : {&offenders_, &unkept_}) {
     if (sums == &unkept_ && options_.path.empty()) continue;

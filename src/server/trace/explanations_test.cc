@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
@@ -101,6 +102,11 @@ TEST(Explanations, LinesOfTenantsAreNotKept) {
   kept.on_explained(explained("a", 640, tenant));
   ASSERT_EQ(kept.offenders().worst().size(), 1U);
   EXPECT_EQ(kept.offenders().worst()[0].line, "");
+  const std::vector<float> half{0.5F};
+  kept.on_explained(explained("b", 640, with_adapters({}, tenant, half)));
+  EXPECT_EQ(kept.offenders().worst().size(), 1U) << "other scales, and the same salt";
+  kept.on_explained(explained("c", 64, with_adapters({}, kNoTenant, half)));
+  EXPECT_EQ(kept.offenders().worst().back().line, "Today is") << "no salt";
 }
 
 TEST(Explanations, AnotherServerWritesTheFile) {
