@@ -45,7 +45,7 @@ struct RequestView {
   std::string id = {};         // of one that ended
   std::uint64_t number = 0;    // of one that runs
   std::string state = {};      // of one that runs: "waiting", "loading", "prefilling", "decoding"
-  std::string waits_for = {};  // of one that runs: "place", "prefix", "cells", "disk", "turn"; "": it does not wait
+  std::string waits_for = {};  // of one that runs: "place", "prefix", "cells", "disk", "turn", "encoder"; "": none
   std::string client = {};     // or its dialect
   std::uint64_t prompt_tokens = 0;
   Tokens tokens = {};

@@ -90,7 +90,7 @@ class MetricsAndTrace(ServerCase):
         for name, field in (("read", "read"), ("restored", "restored")):
             self.assertEqual(value(f"kvkeep_{name}_bytes_total"), total(f"{field}_bytes"))
             self.assertAlmostEqual(value(f"kvkeep_{name}_seconds_total"), total(f"{field}_ms") / 1e3, delta=0.001 * len(lines))
-        for cause in ("place", "prefix", "cells", "disk", "turn"):
+        for cause in ("place", "prefix", "cells", "disk", "turn", "encoder"):
             self.assertAlmostEqual(value("kvkeep_wait_seconds_total", cause=cause),
                                    sum(line["waited_ms"][cause] for line in lines) / 1e3, delta=0.001 * len(lines))
         self.assertEqual(value("kvkeep_captured_bytes_total"), sum(cut["bytes"] for line in lines for cut in line["cuts"]))

@@ -183,7 +183,7 @@ class Waits(FlagCase):
                    "a prefill is seen")
         for thread in threads:
             thread.join()
-        self.assertEqual(set(seen["prefilling"]["waited_ms"]), {"place", "prefix", "cells", "disk", "turn"})
+        self.assertEqual(set(seen["prefilling"]["waited_ms"]), {"place", "prefix", "cells", "disk", "turn", "encoder"})
         wait_until(lambda: metrics(server)[0]["llamacpp:requests_processing"] == 0, "all have ended")
         values, _ = metrics(server)
         waited = {cause: values[f'kvkeep_wait_seconds_total{{cause="{cause}"}}'] for cause in seen["prefilling"]["waited_ms"]}

@@ -159,7 +159,7 @@ void add_loss(const EndedRequest& ended, LogFields& fields) {
 
 void add_waits(const Waits& waits, LogFields& fields) {
   constexpr std::array<std::string_view, kWaitCauses.size()> kNames = {
-      "waited_place_s", "waited_prefix_s", "waited_cells_s", "waited_disk_s", "waited_turn_s"};
+      "waited_place_s", "waited_prefix_s", "waited_cells_s", "waited_disk_s", "waited_turn_s", "waited_encoder_s"};
   for (const WaitCause cause : kWaitCauses) {
     if (const double ms = waits.ended()[cause]; ms > 0) {
       fields.push_back({kNames[static_cast<std::size_t>(cause)], ms / 1e3});

@@ -353,7 +353,7 @@ void Scheduler::prefill_slice() {
   const Position done = sequences_[*request.seq].end();
   const Result<MediaSlice> media = media_->find(request, done);
   if (!media) return finish(request, Finish::kError, media.error());
-  if (request.must_encode) return;
+  if (request.must_encode) return request.stats.waits.begin(WaitCause::kEncoder, clock_.monotonic_ns());
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
   request.stats.waits.end(begin_ns);

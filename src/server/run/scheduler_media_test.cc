@@ -202,6 +202,7 @@ TEST_P(SchedulerMedia, OthersRunWhileAPictureIsEncoded) {
   projector_.is_slow = false;
   EXPECT_EQ(sink->ended.get_future().get(), Finish::kLength);
   EXPECT_EQ(sink->processed, prompt.size());
+  EXPECT_GT(world_.scheduler.stats().waited[WaitCause::kEncoder], 0);
 }
 
 TEST_P(SchedulerMedia, TwoRequestsShareOneEncoding) {

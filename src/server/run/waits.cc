@@ -14,6 +14,7 @@ std::string_view to_string(WaitCause cause) {
     case WaitCause::kCells: return "cells";
     case WaitCause::kDisk: return "disk";
     case WaitCause::kTurn: return "turn";
+    case WaitCause::kEncoder: return "encoder";
   }
   return "place";
 }

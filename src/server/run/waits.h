@@ -11,14 +11,15 @@
 namespace kvkeep::server {
 
 enum class WaitCause : std::uint8_t {
-  kPlace,   // as many requests run as may, or others come first
-  kPrefix,  // another request is prefilling a prefix of its prompt
-  kCells,   // the model's memory has no room for it
-  kDisk,    // its state is read
-  kTurn,    // it prefills, and the model computes for others
+  kPlace,    // as many requests run as may, or others come first
+  kPrefix,   // another request is prefilling a prefix of its prompt
+  kCells,    // the model's memory has no room for it
+  kDisk,     // its state is read
+  kTurn,     // it prefills, and the model computes for others
+  kEncoder,  // a picture or sound that comes next in its prompt is encoded
 };
-inline constexpr std::array kWaitCauses = {WaitCause::kPlace, WaitCause::kPrefix, WaitCause::kCells, WaitCause::kDisk,
-                                           WaitCause::kTurn};
+inline constexpr std::array kWaitCauses = {WaitCause::kPlace, WaitCause::kPrefix, WaitCause::kCells,
+                                           WaitCause::kDisk,  WaitCause::kTurn,   WaitCause::kEncoder};
 std::string_view to_string(WaitCause cause);
 
 // Milliseconds by cause.
