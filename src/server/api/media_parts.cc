@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -38,6 +39,18 @@ Result<std::string_view> text_in(const Json& object, std::string_view name, cons
 
 }  // namespace
 
+bool may_have_media(std::string_view body) {
+  constexpr auto kPartWords = std::to_array<std::string_view>(
+      {"image\"", "image_url\"", "input_image\"", "input_audio\"", "input_file\"", "file\"", "multimodal_data\""});
+  constexpr std::size_t kLongestWord = 16;
+  for (std::size_t at = body.find('"'); at != std::string_view::npos; at = body.find('"', at + 1)) {
+    const std::string_view rest = body.substr(at + 1, kLongestWord);
+    const auto begins = [rest](std::string_view word) { return rest.starts_with(word); };
+    if (std::ranges::any_of(kPartWords, begins) || rest.find("\\u") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 Result<std::string> decode_base64(std::string_view text) {
   static constexpr std::array<std::uint8_t, 256> kDigits = make_digits();
   while (!text.empty() && (text.back() == '=' || text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
@@ -57,7 +70,7 @@ Result<std::string> decode_base64(std::string_view text) {
 }
 
 MediaReader::MediaReader(const MediaRules* rules, std::string_view body) : rules_(rules) {
-  if (rules != nullptr) media_.names = chat::MediaNames(body);
+  if (rules != nullptr && may_have_media(body)) media_.names = chat::MediaNames(body);
 }
 
 Result<std::string> MediaReader::add(std::string bytes, const std::string& path) {

@@ -45,10 +45,15 @@ using MixedPrompt = std::vector<std::variant<std::string, std::vector<TokenId>, 
 // Bytes of standard base64, with or without padding; line breaks count for nothing. kInvalid for anything else.
 Result<std::string> decode_base64(std::string_view text);
 
+// Returns false if no string in a body, key or value, is one that a part with a picture, sound or file has. It costs a
+// search for quotes, where a hash of the body takes about a millisecond per megabyte. Letters may be written as \u0061.
+bool may_have_media(std::string_view body);
+
 // The files of one request.
 class MediaReader {
  public:
-  // `rules`: null if the model takes text only; must outlive this. `body`: the request's, as it came.
+  // `rules`: null if the model takes text only; must outlive this. `body`: the request's, as it came. It is hashed here
+  // if it may have a file, since parsing frees it.
   MediaReader(const MediaRules* rules, std::string_view body);
 
   bool pictures() const { return rules_ != nullptr && rules_->pictures; }

@@ -11,6 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+constexpr char kBody[] = R"({"type":"image"})";
+
 TEST(Base64, ReadsWhatOthersWrite) {
   EXPECT_EQ(*decode_base64(""), "");
   EXPECT_EQ(*decode_base64("Zg=="), "f");
@@ -38,7 +40,7 @@ class MediaReaderTest : public ::testing::Test {
 };
 
 TEST_F(MediaReaderTest, KeepsFilesByTheirNumber) {
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   const auto first = reader.from_url("data:image/png;base64,Zm9v", "messages[0].content[0]");
   const auto second = reader.from_base64("YmFy", "messages[0].content[1]");
   ASSERT_TRUE(first.ok() && second.ok());
@@ -51,9 +53,29 @@ TEST_F(MediaReaderTest, KeepsFilesByTheirNumber) {
   EXPECT_NE(media.files[0].hash, media.files[1].hash);
 }
 
+TEST(MayHaveMedia, IfAStringIsThatOfAPart) {
+  for (const char* body : {R"({"type":"image"})", R"({"type": "image_url"})", R"({"type":"input_image"})",
+                           R"({"type":"input_audio"})", R"({"type":"input_file"})", R"({"type":"file"})",
+                           R"({"multimodal_data":[]})", R"({"type":"im\u0061ge"})", R"({"multimodal_dat\u0061":[]})"}) {
+    EXPECT_TRUE(may_have_media(body)) << body;
+  }
+  for (const char* body : {"", "{}", R"({"type":"text","text":"the image of a file"})",
+                           R"({"input":"x","input_schema":1})", R"({"content":"profile"})", R"("image)"}) {
+    EXPECT_FALSE(may_have_media(body)) << body;
+  }
+}
+
+TEST_F(MediaReaderTest, TheBodyIsHashedOnlyIfItMayHaveAFile) {
+  const auto name = chat::MediaNames("{}").name(0);
+  EXPECT_FALSE(MediaReader(&rules_, "{}").take().names.next(name, 0).has_value());
+  MediaReader reader(&rules_, kBody);
+  ASSERT_TRUE(reader.from_base64("Zm9v", "p").ok());
+  EXPECT_EQ(reader.take().names.name(0), chat::MediaNames(kBody).name(0));
+}
+
 TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
   const auto hash = [&] {
-    MediaReader reader(&rules_, "the body");
+    MediaReader reader(&rules_, kBody);
     EXPECT_TRUE(reader.from_base64("Zm9v", "p").ok());
     return reader.take().files.front().hash;
   };
@@ -64,7 +86,7 @@ TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
 }
 
 TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   EXPECT_EQ(refused(reader.from_url("https://example.org/a.png", "part 1")),
             "'part 1': this server fetches nothing from other hosts: send a data: URL");
   EXPECT_THAT(refused(reader.from_url("data:image/png,abc", "part 1")), HasSubstr("must be in base64"));
@@ -78,7 +100,7 @@ TEST_F(MediaReaderTest, FilesAreReadByTheServersRules) {
     if (path == "a.png") return std::string("bytes");
     return invalid("there is no such file");
   };
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   EXPECT_TRUE(reader.from_url("file://a.png", "part 1").ok());
   EXPECT_EQ(refused(reader.from_url("file://b.png", "part 1")), "'part 1': there is no such file");
 }
@@ -88,7 +110,7 @@ TEST_F(MediaReaderTest, FilesOfOtherHostsAreFetchedByTheServersRules) {
     if (url == "https://example.org/a.png") return std::string("bytes");
     return invalid("its host is at a private address");
   };
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 1").ok());
   EXPECT_EQ(refused(reader.from_url("http://b", "part 1")), "'part 1': its host is at a private address");
   EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL");
@@ -97,7 +119,7 @@ TEST_F(MediaReaderTest, FilesOfOtherHostsAreFetchedByTheServersRules) {
 }
 
 TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   EXPECT_TRUE(reader.image_url(Json::parse(R"({"image_url":{"url":"data:;base64,Zm9v"}})"), "p").ok());
   EXPECT_TRUE(reader.input_audio(Json::parse(R"({"input_audio":{"data":"Zm9v","format":"wav"}})"), "p").ok());
   EXPECT_TRUE(reader.input_image(Json::parse(R"({"image_url":"data:;base64,Zm9v"})"), "p").ok());
@@ -110,7 +132,7 @@ TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
 
 TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   rules_.marker = "<m>";
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   const auto read = [&](std::string_view text, const char* data) {
     return reader.prompt_with_files(text, Json::parse(data), "data");
   };
@@ -131,13 +153,13 @@ TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   EXPECT_EQ(shown("<m>a<m>", R"(["Zm9v"])"), "'data' has fewer files than the prompt has markers");
   EXPECT_EQ(shown("<m>", R"(["!"])"), "'data[0]': it is not base64");
   for (const char* wrong : {R"("Zm9v")", R"({})", R"([7])", R"([{}])"}) EXPECT_FALSE(read("<m>", wrong).ok()) << wrong;
-  MediaReader blind(nullptr, "the body");
+  MediaReader blind(nullptr, kBody);
   EXPECT_EQ(blind.prompt_with_files("<m>", Json::parse(R"(["Zm9v"])"), "data").error().message,
             "'data': this model reads text only");
 }
 
 TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   for (const char* part : {R"({})", R"({"image_url":1})", R"({"image_url":{}})", R"({"image_url":{"url":7}})"}) {
     EXPECT_THAT(refused(reader.image_url(Json::parse(part), "p")), StartsWith("'p")) << part;
   }
@@ -150,13 +172,13 @@ TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
 }
 
 TEST_F(MediaReaderTest, ARequestHasALimitOfFiles) {
-  MediaReader reader(&rules_, "the body");
+  MediaReader reader(&rules_, kBody);
   for (std::size_t i = 0; i < kMostFiles; ++i) ASSERT_TRUE(reader.from_base64("Zg==", "p").ok());
   EXPECT_THAT(refused(reader.from_base64("Zg==", "p")), HasSubstr("at most 1000"));
 }
 
 TEST(MediaReader, WithoutRulesNothingIsRead) {
-  const MediaReader reader(nullptr, "the body");
+  const MediaReader reader(nullptr, kBody);
   EXPECT_FALSE(reader.pictures());
   EXPECT_FALSE(reader.sound());
 }
