@@ -129,17 +129,18 @@ std::string_view other_kind(std::string_view begin) {
 
 // libllama's error for these does not help a user who typed the wrong name. Faults inside a GGUF file are reported at
 // load.
-Status check_model(const std::string& path) {
+Status check_model(const std::string& path, const char* flag) {
   constexpr std::size_t kLook = 64;
-  if (os::resolve_links(path + "/.")) return invalid(fmt::format("--model {}: is a directory; name a GGUF file", path));
+  if (os::resolve_links(path + "/."))
+    return invalid(fmt::format("{} {}: is a directory; name a GGUF file", flag, path));
   const Result<std::string> begin = read_beginning(path, kLook);
   if (!begin && begin.error().kind == ErrorKind::kNotFound) {
-    return not_found(fmt::format("--model {}: no such file", path));
+    return not_found(fmt::format("{} {}: no such file", flag, path));
   }
-  if (!begin) return of_flag("--model", begin.error());
-  if (begin->empty()) return damaged(fmt::format("--model {}: the file is empty", path));
+  if (!begin) return of_flag(flag, begin.error());
+  if (begin->empty()) return damaged(fmt::format("{} {}: the file is empty", flag, path));
   if (begin->starts_with(kGgufMagic.substr(0, begin->size()))) return {};
-  return damaged(fmt::format("--model {}: not a GGUF file, but {}", path, other_kind(*begin)));
+  return damaged(fmt::format("{} {}: not a GGUF file, but {}", flag, path, other_kind(*begin)));
 }
 
 // Flags that set clients apart by their keys.
@@ -154,6 +155,9 @@ Result<std::string> media_directory(const std::string& path) {
   if (path.empty()) return std::string();
   Result<std::string> place = os::resolve_links(path);
   const auto listed = place ? os::real_file_system().list(*place) : Result<std::vector<os::FileInfo>>(place.error());
+  if (!listed && listed.error().kind == ErrorKind::kNotFound) {
+    return invalid(fmt::format("--media-path {}: no such directory", path));
+  }
   if (!listed) return invalid("--media-path: " + listed.error().message);
   return place;
 }
@@ -172,11 +176,13 @@ Result<std::string> read_media_file(const std::string& directory, std::string_vi
 Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
+  if (options.media.enabled && !options.media.projector.empty()) {
+    TRY(check_model(options.media.projector, "--mmproj"));
+  }
   if (!options.api_key_file.empty()) {
     TRY_ASSIGN(files.api_keys, read_api_keys(options.api_key_file));
   }
   TRY_ASSIGN(files.cache_salt, read_secret("--cache-salt-file", options.salt_file));
-  TRY_ASSIGN(files.media_directory, media_directory(options.media.directory));
   TRY_ASSIGN(files.media_directory, media_directory(options.media.directory));
   TRY_ASSIGN(files.share_key, read_share_key(options.shared.key_file));
   TRY(check_keys(options, files));

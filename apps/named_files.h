@@ -54,8 +54,8 @@ struct NamedFiles {
   std::string media_directory;        // of --media-path, without links; empty: none was named
 };
 
-// Refuses a file that is certainly no model; the message names --model.
-Status check_model(const std::string& path);
+// Refuses a file that is certainly no model, or no projector of one; the message names the flag.
+Status check_model(const std::string& path, const char* flag = "--model");
 
 // Returns the keys of --api-key-file, at least one; kInvalid if there is none. Warns if others may read them.
 Result<std::vector<std::string>> read_api_keys(const std::string& path);

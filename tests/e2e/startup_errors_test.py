@@ -163,7 +163,10 @@ class StartupErrors(unittest.TestCase):
 
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
         self.refused(["-m", model(), "--model-draft", "x"], "--model-draft", "speculative")
-        self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "No such file")
+        self.refused(["-m", model(), "--mmproj", "x"], "--mmproj x: no such file")
+        self.refused(["-m", model(), "--mmproj", __file__], "--mmproj", "not a GGUF file")
+        self.refused(["-m", model(), "--mmproj", model("--mmproj"), "--media-path", "/nowhere"],
+                     "--media-path /nowhere: no such directory")
         self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no settings")
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
