@@ -14,6 +14,7 @@
 #include "bench/report/summary.h"
 #include "bench/run/bench.h"
 #include "bench/run/contestant.h"
+#include "bench/run/known_pictures.h"
 #include "bench/run/load.h"
 #include "bench/run/parity.h"
 #include "bench/run/sharing.h"
@@ -51,11 +52,32 @@ Result<bench::Workload> workload_of(const std::string& word) {
   return not_found("unknown workload '" + word + "'" + (meant.empty() ? "; kvkeep bench --list names them" : meant));
 }
 
-Result<std::vector<bench::Workload>> chosen_workloads(const std::vector<std::string>& words) {
-  if (words.empty()) return bench::builtin_workloads();
+// Returns true if the model under test has a projector, or gets one, that takes pictures.
+bool shows_pictures(const BenchCommandOptions& options) {
+  if (!options.model.empty()) return !options.projector.empty();
+  return gguf::sees_pictures(options.architecture);
+}
+
+Error no_pictures(const std::string& what) {
+  return invalid(fmt::format("{} needs a model that sees: --model with --mmproj, or --arch ({})", what,
+                             gguf::architectures_by_medium()));
+}
+
+bool needs_projector(const BenchCommandOptions& options, const bench::BenchOptions& bench) {
+  return options.pictures || std::ranges::any_of(bench.workloads, [](const auto& each) { return each.pictures() > 0; });
+}
+
+// Without a word, those that the model can be asked.
+Result<std::vector<bench::Workload>> chosen_workloads(const BenchCommandOptions& options) {
   std::vector<bench::Workload> workloads;
-  for (const std::string& word : words) {
+  if (options.workloads.empty()) {
+    std::ranges::copy_if(bench::builtin_workloads(), std::back_inserter(workloads),
+                         [&](const auto& each) { return each.pictures() == 0 || shows_pictures(options); });
+    return workloads;
+  }
+  for (const std::string& word : options.workloads) {
     TRY_ASSIGN(bench::Workload workload, workload_of(word));
+    if (workload.pictures() > 0 && !shows_pictures(options)) return no_pictures(workload.name);
     if (std::ranges::find(workloads, workload.name, &bench::Workload::name) != workloads.end()) {
       return invalid("the workload '" + workload.name + "' is named twice");
     }
@@ -101,6 +123,7 @@ Status check_files_and_peer(const BenchCommandOptions& options, const bench::Ben
   outputs.push_back({"--keep", options.keep});
   TRY(check_outputs(outputs));
   if (!options.model.empty()) TRY(check_model(options.model));
+  if (!options.projector.empty()) TRY(check_model(options.projector, "--mmproj"));
   return bench::check_peer(bench, interrupt);
 }
 
@@ -112,13 +135,15 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
   bench.peer_url = options.peer_url;
   TRY(check_scenarios(options.scenarios));
   if (!options.no_workloads) {
-    TRY_ASSIGN(bench.workloads, chosen_workloads(options.workloads));
+    TRY_ASSIGN(bench.workloads, chosen_workloads(options));
   }
+  if (options.pictures && !shows_pictures(options)) return no_pictures("--pictures");
   if (!options.check.empty()) {
     TRY_ASSIGN(prepared.kept, read_kept(options.check));
   }
   TRY(check_files_and_peer(options, bench, interrupt));
   bench.model = options.model;
+  bench.projector = options.projector;
   bench.model_is_generated = options.model.empty();
   if (bench.model_is_generated) {
     gguf::MakeModelOptions model;
@@ -130,6 +155,11 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
     const std::string architecture = options.architecture.empty() ? "" : options.architecture + "-";
     bench.model = fmt::format("{}/generated-{}{}.gguf", directory, architecture, name);
     TRY(gguf::make_model(model, bench.model));
+    if (needs_projector(options, bench)) {
+      model.projector = true;
+      bench.projector = fmt::format("{}/generated-{}{}-mmproj.gguf", directory, architecture, name);
+      TRY(gguf::make_model(model, bench.projector));
+    }
   }
   bench.quick = options.quick;
   bench.variants = options.variants;
@@ -211,6 +241,13 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
     bench::SpeedOptions speed;
     if (options.quick) speed = {.rounds = 1, .has_goals = false};
     add_parts(report, "speed", bench::measure_speed(bench_options, speed, show, interrupt));
+    TRY(interrupt.check());
+  }
+  if (options.pictures) {
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show("pictures", done, of); };
+    bench::KnownPicturesOptions pictures;
+    if (options.quick) pictures = {.pairs = 3, .has_goal = false};
+    add_parts(report, "pictures", bench::measure_known_pictures(bench_options, pictures, show, interrupt));
     TRY(interrupt.check());
   }
   if (!options.share_url.empty()) {

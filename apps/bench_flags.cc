@@ -53,6 +53,11 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
       {.spelling = "--speed",
        .effect = "Also measure the time the cache saves: a long prompt, one 3 % longer; 12 turns with and without it.",
        .assign = switch_into(options.speed)},
+      {.spelling = "--pictures",
+       .effect =
+           "Also measure a turn after pictures that are known, next to a turn after text of as many tokens. Needs a "
+           "model that sees: --mmproj, or --arch.",
+       .assign = switch_into(options.pictures)},
       {.spelling = "--share URL",
        .default_text = "none",
        .effect =
@@ -68,7 +73,7 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
                  "held, full.",
        .assign = parsed_into(options.scenarios, parse_list)},
       {.spelling = "--no-workloads",
-       .effect = "Play no workloads: measure only --parts, --parity, --speed, --share and --load.",
+       .effect = "Play no workloads: measure only --parts, --parity, --speed, --pictures, --share and --load.",
        .assign = switch_into(options.no_workloads)},
       {.spelling = "--list",
        .effect = "Print the workloads that come with kvkeep and exit.",
@@ -83,6 +88,10 @@ std::vector<Flag> bench_server_flags(BenchCommandOptions& options) {
        .default_text = "a generated one",
        .effect = "GGUF file to serve.",
        .assign = text_into(options.model)},
+      {.spelling = "-mm, --mmproj FILE",
+       .default_text = "of a generated model that sees, a generated one",
+       .effect = "Projector of --model, for workloads that show pictures.",
+       .assign = text_into(options.projector)},
       {.spelling = "--size tiny|small|real",
        .default_text = "small; tiny with --quick",
        .effect = "Size of the generated model.",
@@ -162,6 +171,9 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (!options.model.empty() && !options.architecture.empty()) {
     return invalid("--arch is for generated models: leave it out with --model");
   }
+  if (options.model.empty() && !options.projector.empty()) {
+    return invalid("--mmproj is for a model of yours: name it with --model");
+  }
   if (options.parity && options.peer_command.empty()) {
     return invalid("--parity compares with a server that is started: name it with --peer");
   }
@@ -173,10 +185,10 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (options.load && !options.peer_url.empty()) {
     return invalid("--load compares with a server that is started: name it with --peer");
   }
-  const bool measures_more =
-      options.parts || options.parity || options.speed || !options.share_url.empty() || options.load;
+  const bool measures_more = options.parts || options.parity || options.speed || options.pictures ||
+                             !options.share_url.empty() || options.load;
   if (options.no_workloads && !measures_more) {
-    return invalid("nothing to measure: add --parts, --parity, --speed, --share or --load");
+    return invalid("nothing to measure: add --parts, --parity, --speed, --pictures, --share or --load");
   }
   return parsed;
 }

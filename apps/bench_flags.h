@@ -30,6 +30,7 @@ struct BenchCommandOptions {
   std::vector<std::string> workloads;  // names, or files that end with .txt; empty: all that come with the program
   bool quick = false;
   std::string model;                      // empty: a generated one
+  std::string projector;                  // of `model`; empty: none
   std::string size;                       // of the generated one; empty: tiny with `quick`, else small
   std::string architecture;               // of the generated model; empty: llama
   std::vector<std::string> peer_command;  // empty if no peer is started
@@ -41,6 +42,7 @@ struct BenchCommandOptions {
   // Pairs of runs for `parity`, runs for `load`; 0: few with `quick`, else enough for a steady median.
   std::uint32_t pairs = 0;
   bool speed = false;
+  bool pictures = false;
   std::string share_url;  // also measure servers that share this engine; empty: none
   bool load = false;
   std::vector<std::string> scenarios;  // of `load`; empty: all

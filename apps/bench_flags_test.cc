@@ -48,6 +48,7 @@ TEST(BenchFlags, FlagsAndWorkloadsMix) {
 
 TEST(BenchFlags, WithoutWorkloadsSomethingElseIsMeasured) {
   EXPECT_TRUE(parse_bench({"--no-workloads", "--speed"}, {}).value().options.speed);
+  EXPECT_TRUE(parse_bench({"--no-workloads", "--pictures"}, {}).value().options.pictures);
   EXPECT_EQ(parse_bench({"--no-workloads", "--share", "dir:/x"}, {}).value().options.share_url, "dir:/x");
   EXPECT_THAT(refusal({"--no-workloads"}), HasSubstr("--speed"));
   EXPECT_EQ(parse_bench({"--no-workloads", "--load", "--scenarios", "gap,herd"}, {}).value().options.scenarios,
@@ -60,6 +61,7 @@ TEST(BenchFlags, ContradictionsAreRefused) {
   EXPECT_THAT(refusal({"--peer", "x", "--peer-url", "http://y"}), HasSubstr("one of them"));
   EXPECT_THAT(refusal({"-m", "x", "--size", "tiny"}), HasSubstr("--size"));
   EXPECT_THAT(refusal({"-m", "x", "--arch", "mamba2"}), HasSubstr("--arch"));
+  EXPECT_THAT(refusal({"--arch", "gemma3", "--mmproj", "x"}), HasSubstr("--model"));
   EXPECT_THAT(refusal({"--size", "huge"}), HasSubstr("huge"));
   EXPECT_THAT(refusal({"--peer", "'x"}), HasSubstr("quote"));
   EXPECT_THAT(refusal({"--variant"}), HasSubstr("did you mean '--variants'"));
@@ -75,8 +77,9 @@ TEST(BenchFlags, DirectoryOfARunIsNotTheUsers) {
 
 TEST(BenchFlags, HelpNamesEveryFlagAndFitsATerminal) {
   const std::string help = bench_help();
-  for (const char* flag : {"--quick", "--variants", "--parts", "--speed", "--list", "--model", "--size", "--arch",
-                           "--flag", "--peer", "--peer-url", "--json", "--html", "--check", "--keep"}) {
+  for (const char* flag :
+       {"--quick", "--variants", "--parts", "--speed", "--pictures", "--list", "--model", "--mmproj", "--size",
+        "--arch", "--flag", "--peer", "--peer-url", "--json", "--html", "--check", "--keep"}) {
     EXPECT_THAT(help, HasSubstr(flag));
   }
   for (std::size_t begin = 0; begin < help.size();) {

@@ -238,11 +238,13 @@ std::string architectures_by_memory_class() {
   return list;
 }
 
+bool sees_pictures(std::string_view architecture) { return projector_medium(architecture) == "pictures"; }
+
 std::string architectures_by_medium() {
   std::string pictures = "pictures: ";
   std::string sound = "sound: ";
   for (const Architecture& architecture : architectures()) {
-    std::string& list = projector_medium(architecture.name) == "sound" ? sound : pictures;
+    std::string& list = sees_pictures(architecture.name) ? pictures : sound;
     list += (list.ends_with(' ') ? "" : ", ") + std::string(architecture.name);
   }
   return pictures + "; " + sound;

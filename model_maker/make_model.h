@@ -49,6 +49,9 @@ std::string architectures_by_memory_class();
 // Returns "gemma3, ..." for messages: the architectures with windowed layers.
 std::string windowed_architecture_names();
 
+// Returns true if the projector of a model of that architecture takes pictures; others take sound.
+bool sees_pictures(std::string_view architecture);
+
 // Returns "pictures: gemma3, ...; sound: llama, ..." for help texts: architectures by the medium of their projectors.
 std::string architectures_by_medium();
 

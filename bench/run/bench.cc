@@ -1,5 +1,7 @@
 #include "bench/run/bench.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -22,6 +24,7 @@ namespace kvkeep::bench {
 namespace {
 
 constexpr Goal kOwnCostGoal{Goal::Kind::kAtMost, 0.01};
+constexpr Goal kEncodedOnce{.kind = Goal::Kind::kWithin, .value = 1, .most = 1};
 
 class Bench {
  public:
@@ -100,8 +103,24 @@ class Bench {
   bool measures_writes(const Workload& workload, const Contestant& contestant, const RunFigures& figures) const {
     const bool all_are_written = std::ranges::all_of(
         figures.requests, [](const RequestFigures& request) { return request.prompt_tokens >= kShortestWritten; });
-    return contestant.is_kvkeep && contestant.is_bounded && workload.kills() == 0 && report_.parts.empty() &&
-           all_are_written && !figures.requests.empty();
+    return contestant.is_kvkeep && contestant.is_bounded && workload.kills() == 0 && !has_written_ && all_are_written &&
+           !figures.requests.empty();
+  }
+
+  // A model may take a picture in several pieces; the first picture, of which nothing can be known, tells how many.
+  void add_encoder_calls(const Workload& workload, const Contestant& contestant, Played& played) {
+    if (played.pieces_per_picture == 0) {
+      played.figures.problems.emplace_back("no call of the encoder was seen: nothing says how often it ran");
+      return;
+    }
+    const auto never_seen = static_cast<double>(played.pieces_per_picture * workload.pictures());
+    RunFigures named;
+    named.server = contestant.name;
+    named.variant = contestant.variant;
+    report_.parts.push_back(summarize(
+        fmt::format("{} on {}: encoder calls / pictures never seen", workload.name, server_and_variant(named)), "ratio",
+        {static_cast<double>(played.encoded_pieces) / never_seen},
+        contestant.is_bounded ? std::optional(kEncodedOnce) : std::nullopt));
   }
 
   // The cost of measuring. Requests to the tiny model are over so soon that no goal would be fair.
@@ -125,6 +144,7 @@ class Bench {
     const auto bytes_before = bytes_passed(process);
     TRY_ASSIGN(Played played, play(workload, server, play_options, interrupt_));
     if (contestant.is_bounded) played.figures.bound = ratio_bound(memory_state_of(process.log()), workload);
+    if (workload.pictures() > 0) add_encoder_calls(workload, contestant, played);
     if (!process.ended() && measures_writes(workload, contestant, played.figures)) {
       Result<std::vector<PartFigures>> written =
           measure_written(process, {.directory = disk_directory(directory.path()),
@@ -135,6 +155,7 @@ class Bench {
                                     .bytes_before = bytes_before,
                                     .has_goals = options_.kvkeep_flags.empty()});
       if (written) std::ranges::move(*written, std::back_inserter(report_.parts));
+      has_written_ = has_written_ || written.ok();
       if (!written) played.figures.problems.push_back(written.error().message);
     }
     if (!process.ended()) {
@@ -151,6 +172,7 @@ class Bench {
   std::vector<Contestant> contestants_;
   std::set<std::string> given_up_;  // server_and_variant()
   std::vector<double> own_costs_;   // of all requests
+  bool has_written_ = false;        // the bytes of new state were measured
   Report report_ = start_report();
 };
 

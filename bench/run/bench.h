@@ -16,6 +16,7 @@ namespace kvkeep::bench {
 struct BenchOptions {
   std::vector<Workload> workloads;
   std::string model;                // path of a GGUF file
+  std::string projector;            // of that model; needed for workloads with pictures
   bool model_is_generated = false;  // by gguf::make_model(): replies are tokenized to the sampled ids
   bool quick = false;               // kills wait half a second, whatever the file says
   // Also play kvkeep with a context too small for all sessions, without the RAM tier, and with --restore auto.

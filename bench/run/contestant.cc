@@ -147,9 +147,12 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
     arguments = {
         "serve", "-m", options.model, "-c", std::to_string(context), "--kv-disk-dir", disk_directory(directory)};
     append(arguments, with_threads(contestant.flags));
+    if (workload.pictures() > 0) append(arguments, {"--mmproj", options.projector});
     return command;
   }
   arguments = with_threads(contestant.flags);
+  const bool sees = has_flag(arguments, {"--mmproj", "-mm", "--mmproj-url", "-mmu"});
+  if (workload.pictures() > 0 && !sees) append(arguments, {"--mmproj", options.projector});
   if (!has_flag(arguments, {"-m", "--model", "-hf", "--hf-repo"})) append(arguments, {"-m", options.model});
   if (!has_flag(arguments, {"-c", "--ctx-size"})) append(arguments, {"-c", std::to_string(context)});
   add_own_directory(arguments, contestant, directory);

@@ -62,6 +62,24 @@ TEST(ContestantTest, APeerThatIsAKvkeepHasADirectoryOfItsOwn) {
   }
 }
 
+TEST(ContestantTest, OnlyAWorkloadWithPicturesNeedsAProjector) {
+  BenchOptions options;
+  options.peer_command = {"llama-server"};
+  options.projector = "p.gguf";
+  Workload pictured;
+  pictured.steps.emplace_back(Show{"a", 1, "p"});
+  for (const Contestant& contestant : contestants(options)) {
+    const auto projectors = [&](const Workload& workload) {
+      return std::ranges::count(command_of(contestant, workload, options, "/run").arguments, "p.gguf");
+    };
+    EXPECT_EQ(projectors(Workload{}), 0);
+    EXPECT_EQ(projectors(pictured), 1);
+  }
+  options.peer_command = {"llama-server", "--mmproj", "own.gguf"};
+  EXPECT_EQ(std::ranges::count(command_of(contestants(options).back(), pictured, options, "/run").arguments, "p.gguf"),
+            0);
+}
+
 // Flags as reported; checks that they are part of the command line in that order.
 std::string reported_flags(const BenchOptions& options, const Contestant& contestant) {
   Interrupt interrupt;

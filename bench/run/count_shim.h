@@ -10,8 +10,9 @@
 
 namespace kvkeep::bench {
 
-// A shared library, to be preloaded (LD_PRELOAD) into a server. With KVKEEP_COUNT_FILE in its environment, the first 8
-// bytes of that file are the number of ids that the server gave to libllama, in native byte order, even after kill -9.
+// A shared library, to be preloaded (LD_PRELOAD) into a server. With KVKEEP_COUNT_FILE in its environment, that file
+// has the number of ids that the server gave to libllama, even after kill -9; bench/count_shim/count_shim.cc has its
+// format.
 // A server that links libllama statically cannot be counted: its count stays 0.
 ByteSpan count_shim();
 

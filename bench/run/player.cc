@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "bench/run/pictured_prompt.h"
 #include "bench/run/server_client.h"
 #include "bench/sessions/ideal.h"
 #include "bench/sessions/json_fields.h"
@@ -43,6 +44,7 @@ class Player {
     figures.server = server.name;
     figures.counted_by = server.process == nullptr ? CountedBy::kReply : CountedBy::kEngine;
     decoded_before_ = decoded_ids();
+    encoded_before_ = encoded_pieces();
   }
 
   // Returns the error that ended the run; step_label() then says where.
@@ -74,11 +76,14 @@ class Player {
     conversations_[step.name] = std::move(branch);
     return {};
   }
-  Status take(const Turn& step) {
-    Conversation& conversation = conversations_.at(step.conversation);
-    label_ = fmt::format("turn {} {}", step.conversation, conversation.turns + 1);
-    TRY_ASSIGN(const std::string words, client_.text(fmt::format("{} {}", step_number_, label_), step.tokens));
-    conversation.messages.push_back(chat_message("user", words));
+  Status take(const Turn& step) { return take_turn(step.conversation, step.tokens, ""); }
+  Status take(const Show& step) { return take_turn(step.conversation, step.tokens, step.picture); }
+  // `picture`: empty for none.
+  Status take_turn(const std::string& name, std::uint32_t tokens, const std::string& picture) {
+    Conversation& conversation = conversations_.at(name);
+    label_ = fmt::format("turn {} {}", name, conversation.turns + 1);
+    TRY_ASSIGN(const std::string words, client_.text(fmt::format("{} {}", step_number_, label_), tokens));
+    conversation.messages.push_back(picture.empty() ? chat_message("user", words) : picture_message(picture, words));
     TRY_ASSIGN(const std::string reply, ask(conversation.messages));
     conversation.messages.push_back(chat_message("assistant", reply));
     ++conversation.turns;
@@ -110,16 +115,20 @@ class Player {
   Result<std::string> ask(const Json& messages) {
     RequestFigures request;
     request.label = label_;
-    TRY_ASSIGN(const std::vector<TokenId> prompt, client_.chat_ids(messages));
+    TRY_ASSIGN(const PicturedPrompt asked, PicturedPrompt::read(client_, messages));
+    const Json sent = with_files(messages);
     const std::uint64_t decoded_before = decoded_ids();
     Exchange exchange = client_.chat(
-        messages,
+        sent,
         {.reply_tokens = workload_.reply_tokens, .choices = workload_.choices, .cache_prompt = options_.cache_prompt});
     if (!exchange.answered()) return give_up(request, exchange);
     const std::uint64_t decoded = decoded_ids() - decoded_before;
     decoded_in_requests_ += decoded;
     const ReplyFacts& facts = claims_of_all_choices(exchange.facts);
     TRY_ASSIGN(const std::vector<TokenId> sampled, client_.tokenize(facts.text));
+    if (asked.pictures() > 0 && picture_tokens_ == 0) learn_of_pictures(asked, facts);
+    const std::vector<TokenId> prompt = asked.ids(picture_tokens_);
+    played_.encoded_pieces = encoded_pieces() - encoded_before_;
 
     describe(request, exchange);
     if (exchange.total_ms() > 0) played_.own_costs.push_back(exchange.own_cpu_ms / exchange.total_ms());
@@ -133,6 +142,14 @@ class Player {
     played_.replies.push_back(facts.text);
     options_.on_request(played_.figures);
     return facts.text;
+  }
+
+  // Nothing of the first pictures can have been known.
+  void learn_of_pictures(const PicturedPrompt& asked, const ReplyFacts& facts) {
+    played_.pieces_per_picture = (encoded_pieces() - encoded_before_) / asked.pictures();
+    const std::uint64_t tokens = facts.prompt_tokens.value_or(0);
+    picture_tokens_ = (tokens - std::min<std::uint64_t>(tokens, asked.text_tokens())) / asked.pictures();
+    if (picture_tokens_ == 0) problem("the reply's prompt_tokens leave no room for a picture");
   }
 
   // Timings are those of one choice, usage is that of all.
@@ -240,6 +257,8 @@ class Player {
 
   std::uint64_t decoded_ids() const { return server_.process == nullptr ? 0 : server_.process->decoded_ids(); }
 
+  std::uint64_t encoded_pieces() const { return server_.process == nullptr ? 0 : server_.process->encoded_pieces(); }
+
   const Workload& workload_;
   const PlayedServer& server_;
   const PlayOptions& options_;
@@ -249,6 +268,8 @@ class Player {
   std::map<std::string, std::string> systems_;
   std::map<std::string, Conversation> conversations_;
   DecodedPrefixes prefixes_;
+  std::size_t picture_tokens_ = 0;    // of one picture; 0: none was shown yet
+  std::uint64_t encoded_before_ = 0;  // by a run on the same server
   std::uint64_t decoded_before_ = 0;  // by a run on the same server
   std::uint64_t decoded_in_requests_ = 0;
   Played played_;

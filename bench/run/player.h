@@ -2,6 +2,9 @@
 
 // Plays a workload against one server over HTTP and counts, at the engine, the tokens that the server computed for it.
 //
+// A picture's ids are known to no client. All of a workload have one size, and so as many tokens, which the first
+// reply's number of prompt tokens tells; the prefixes that have one are told apart by made-up ids.
+//
 // For each request: prefilled = ids decoded meanwhile, without sampled ids that were fed back (the last sampled id
 // never is); ideal = positions of the prompt whose id prefix was never decoded before, by the ids that the server
 // itself reports (/apply-template, /tokenize). The claims of the reply must equal the counts.
@@ -37,7 +40,10 @@ struct PlayOptions {
 };
 
 struct Played {
-  RunFigures figures;                  // without variant and bound
+  RunFigures figures;  // without variant and bound
+  // Pieces of pictures that were encoded, and those of one picture.
+  std::uint64_t encoded_pieces = 0;
+  std::uint64_t pieces_per_picture = 0;
   std::uint64_t decoded_prefixes = 0;  // number of different prefixes decoded: rows that a cache has to keep
   std::vector<std::string> replies;    // their text, per request
   std::vector<double> own_costs;       // per request: CPU time of this thread during the request / the request's time

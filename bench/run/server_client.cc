@@ -147,27 +147,38 @@ Result<Json> ServerClient::post(const char* path, const Json& body) {
   return ask({.path = path, .headers = own_headers(), .body = to_line(body), .silence_ms = kTokenizeMs});
 }
 
-Result<std::vector<TokenId>> ServerClient::tokenize(std::string_view text) { return token_ids(text, false); }
+Result<std::vector<TokenId>> ServerClient::tokenize(std::string_view text) { return token_ids(text, false, false); }
 
 Result<std::vector<TokenId>> ServerClient::prompt_ids(Dialect dialect, const Json& body) {
   if (dialect == Dialect::kOpenAiCompletion) {
     const Json* prompt = field(body, "prompt");
-    if (prompt != nullptr && prompt->is_string()) return token_ids(prompt->get_ref<const std::string&>(), true);
+    if (prompt != nullptr && prompt->is_string()) return tokenize_prompt(prompt->get_ref<const std::string&>(), true);
   }
   if (dialect != Dialect::kOpenAiChat) return unsupported("no prompt to be seen");
+  TRY_ASSIGN(const std::string prompt, printed_prompt(body));
+  return tokenize_prompt(prompt, true);
+}
+
+Result<std::string> ServerClient::printed_prompt(const Json& body) {
   TRY_ASSIGN(const Json reply, post("/apply-template", body));
-  const std::string prompt = text_field(reply, "prompt");
+  std::string prompt = text_field(reply, "prompt");
   if (prompt.empty()) return unsupported("POST /apply-template answers without \"prompt\"");
-  return token_ids(prompt, true);
+  return prompt;
+}
+
+Result<std::string> ServerClient::prompt_text(const Json& messages) { return printed_prompt({{"messages", messages}}); }
+
+Result<std::vector<TokenId>> ServerClient::tokenize_prompt(std::string_view text, bool begins) {
+  return token_ids(text, begins, true);
 }
 
 Result<std::vector<TokenId>> ServerClient::chat_ids(const Json& messages) {
   return prompt_ids(Dialect::kOpenAiChat, {{"messages", messages}});
 }
 
-Result<std::vector<TokenId>> ServerClient::token_ids(std::string_view text, bool special) {
+Result<std::vector<TokenId>> ServerClient::token_ids(std::string_view text, bool begins, bool markers) {
   TRY_ASSIGN(const Json reply,
-             post("/tokenize", {{"content", text}, {"add_special", special}, {"parse_special", special}}));
+             post("/tokenize", {{"content", text}, {"add_special", begins}, {"parse_special", markers}}));
   const Json* tokens = field(reply, "tokens");
   if (tokens == nullptr || !tokens->is_array()) return unsupported("POST /tokenize answers without \"tokens\"");
   std::vector<TokenId> ids;

@@ -96,7 +96,11 @@ class ServerClient {
   // Returns the ids that the server evaluates for this body, by /apply-template and /tokenize. Also kUnsupported if the
   // dialect has no such questions.
   Result<std::vector<TokenId>> prompt_ids(Dialect dialect, const nlohmann::ordered_json& body);
-  // The same for a chat with these messages.
+  // The text of a chat's prompt, by /apply-template, and the ids of a text that it begins with or has further on, by
+  // /tokenize.
+  Result<std::string> prompt_text(const nlohmann::ordered_json& messages);
+  Result<std::vector<TokenId>> tokenize_prompt(std::string_view text, bool begins);
+  // The ids of a chat with these messages.
   Result<std::vector<TokenId>> chat_ids(const nlohmann::ordered_json& messages);
   // The prompt tokens of a conversation, by POST /v1/messages/count_tokens, which needs no model.
   Result<std::size_t> count_tokens(const nlohmann::ordered_json& messages);
@@ -117,7 +121,8 @@ class ServerClient {
   Result<nlohmann::ordered_json> ask(const server::ClientRequest& request);
   Result<nlohmann::ordered_json> get(const char* path);
   Result<nlohmann::ordered_json> post(const char* path, const nlohmann::ordered_json& body);
-  Result<std::vector<TokenId>> token_ids(std::string_view text, bool special);
+  Result<std::string> printed_prompt(const nlohmann::ordered_json& body);
+  Result<std::vector<TokenId>> token_ids(std::string_view text, bool begins, bool markers);
 
   server::HttpClient http_;
   const ServerTarget target_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <tuple>
 #include <utility>
 
@@ -109,6 +110,7 @@ Status ServerProcess::launch() {
     return removed;
   }
   base_ids_ = 0;
+  base_encoded_ = 0;
   os::ChildProcessOptions options;
   options.program = command_.program;
   options.arguments = command_.arguments;
@@ -185,6 +187,8 @@ Status ServerProcess::wait_until_port_is_free(int limit_ms) const {
 void ServerProcess::settle() {
   settled_ids_ = decoded_ids();
   base_ids_ = counted().ids;
+  settled_encoded_ = encoded_pieces();
+  base_encoded_ = counted().encoded;
   was_counted_ = is_counted();
 }
 
@@ -193,8 +197,11 @@ ServerProcess::Counted ServerProcess::counted() const {
   Counted counted;
   if (!file) return {};
   const auto size = (*file)->read_at(0, std::as_writable_bytes(std::span(&counted, 1)));
-  return size && *size == sizeof counted ? counted : Counted{};
+  // A server that counts for itself may count no pictures.
+  return size && *size >= offsetof(Counted, encoded) ? counted : Counted{};
 }
+
+std::uint64_t ServerProcess::encoded_pieces() const { return settled_encoded_ + counted().encoded - base_encoded_; }
 
 std::uint64_t ServerProcess::decoded_ids() const { return settled_ids_ + counted().ids - base_ids_; }
 

@@ -54,6 +54,8 @@ class ServerProcess {
   // Returns the ids given to libllama since the server was ready for the first time, over restarts. The ids of warm-ups
   // are left out: those decoded before the server was ready; at a restart at most as many as at the first start.
   std::uint64_t decoded_ids() const;
+  // Returns the pieces of pictures and sounds that libmtmd encoded for it, over restarts.
+  std::uint64_t encoded_pieces() const;
   // Returns false if its ids cannot be counted (count_shim.h). Meaningful once it has decoded something.
   bool is_counted() const;
   // Call the functions below only after start() returned.
@@ -77,10 +79,11 @@ class ServerProcess {
   Status launch();
   Status wait_until_ready();
   void settle();
-  // The shim's counts: ids, and calls of libllama that took them.
+  // The shim's counts: ids, calls of libllama that took them, and pieces that libmtmd encoded.
   struct Counted {
     std::uint64_t ids = 0;
     std::uint64_t calls = 0;
+    std::uint64_t encoded = 0;
   };
   Counted counted() const;
   Status wait_until_port_is_free(int limit_ms) const;
@@ -94,7 +97,9 @@ class ServerProcess {
   int port_ = 0;
   bool has_shim_ = false;
   std::uint64_t settled_ids_ = 0;  // of earlier processes
-  std::uint64_t base_ids_ = 0;     // of this process, left out
+  std::uint64_t settled_encoded_ = 0;
+  std::uint64_t base_encoded_ = 0;
+  std::uint64_t base_ids_ = 0;  // of this process, left out
   std::optional<std::uint64_t> warm_up_ids_;
   bool was_counted_ = false;                 // for an earlier process
   std::optional<double> settled_cpu_s_ = 0;  // of earlier processes; none: one of them ended by itself

@@ -123,6 +123,7 @@ class Reader {
   Status read_system(Arguments arguments);
   Status read_open(Arguments arguments);
   Status read_turn(Arguments arguments);
+  Status read_show(Arguments arguments);
   Status read_branch(Arguments arguments);
   Status read_quote(Arguments arguments);
   Status read_kill(Arguments arguments);
@@ -142,6 +143,7 @@ class Reader {
   std::set<std::string, std::less<>> systems_;
   std::map<std::string, std::uint32_t, std::less<>> turns_;  // of each conversation so far; 0 for quotes
   std::set<std::string, std::less<>> quotes_;
+  std::set<std::string, std::less<>> pictured_;  // conversations with a picture, or that may have one
 };
 
 std::span<const Reader::Statement> Reader::statements() {
@@ -152,6 +154,7 @@ std::span<const Reader::Statement> Reader::statements() {
       {"system", {"NAME", "N"}, &Reader::read_system},
       {"open", {"CONVERSATION", "SYSTEM"}, &Reader::read_open},
       {"turn", {"CONVERSATION", "N"}, &Reader::read_turn},
+      {"show", {"CONVERSATION", "N", "PICTURE"}, &Reader::read_show},
       {"branch", {"NEW", "CONVERSATION", "N"}, &Reader::read_branch},
       {"quote", {"NEW", "SYSTEM", "CONVERSATION", "N"}, &Reader::read_quote},
       {"kill", {"SECONDS"}, &Reader::read_kill},
@@ -211,16 +214,29 @@ Status Reader::read_turn(Arguments arguments) {
   return add(Turn{std::move(name), tokens});
 }
 
+Status Reader::read_show(Arguments arguments) {
+  TRY_ASSIGN(std::string name, conversation(arguments[0]));
+  TRY_ASSIGN(const std::uint32_t tokens, number_of(arguments[1], kMaxTokens));
+  TRY_ASSIGN(std::string picture, new_name(arguments[2]));
+  ++turns_[name];
+  pictured_.insert(name);
+  return add(Show{std::move(name), tokens, std::move(picture)});
+}
+
 Status Reader::read_branch(Arguments arguments) {
   TRY_ASSIGN(std::string origin, conversation(arguments[1]));
   TRY_ASSIGN(const std::uint32_t turns, turns_of(origin, arguments[2]));
   TRY_ASSIGN(std::string name, begin(arguments[0], turns));
+  if (pictured_.contains(origin)) pictured_.insert(name);
   return add(Branch{std::move(name), std::move(origin), turns});
 }
 
 Status Reader::read_quote(Arguments arguments) {
   TRY_ASSIGN(std::string prompt, system(arguments[1]));
   TRY_ASSIGN(std::string origin, conversation(arguments[2]));
+  if (pictured_.contains(origin)) {
+    return invalid(fmt::format("'{}' has pictures, which no text can quote", origin));
+  }
   TRY_ASSIGN(const std::uint32_t turns, turns_of(origin, arguments[3]));
   TRY_ASSIGN(std::string name, begin(arguments[0], 0));
   quotes_.insert(name);
@@ -297,9 +313,19 @@ std::size_t steps_of(const std::vector<Step>& steps) {
 
 }  // namespace
 
-std::size_t Workload::requests() const { return steps_of<Turn>(steps) + steps_of<Quote>(steps); }
+std::size_t Workload::requests() const {
+  return steps_of<Turn>(steps) + steps_of<Show>(steps) + steps_of<Quote>(steps);
+}
 
 std::size_t Workload::kills() const { return steps_of<KillServer>(steps); }
+
+std::size_t Workload::pictures() const {
+  std::set<std::string_view> names;
+  for (const Step& step : steps) {
+    if (const auto* show = std::get_if<Show>(&step)) names.insert(show->picture);
+  }
+  return names.size();
+}
 
 Result<Workload> parse_workload(const std::string& name, std::string_view text) {
   std::size_t number = 1;

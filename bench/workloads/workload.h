@@ -11,13 +11,14 @@
 //   system NAME N                    a system prompt of N tokens
 //   open CONVERSATION SYSTEM         a conversation that begins with that system prompt
 //   turn CONVERSATION N              a user message of N tokens; the reply joins the conversation
+//   show CONVERSATION N PICTURE      the same, and a picture before the text (pictures.h)
 //   branch NEW CONVERSATION N        NEW begins with the first N turns of CONVERSATION
 //   quote NEW SYSTEM CONVERSATION N  one request: SYSTEM, then the last N turns of CONVERSATION as quoted text
 //   kill SECONDS                     wait, kill -9, start again
 //
-// Names are words of at most 64 bytes without '#'; systems and conversations may share them, a quote's name is one of a
-// conversation. Token counts go from 1 to 10,000,000, seconds from 0 to 3600, ratios from 1 to
-// 100.
+// Names are words of at most 64 bytes without '#'; systems, conversations and pictures may share them, a quote's name
+// is one of a conversation. A name of a picture stands for the same file in all conversations. Token counts go from 1
+// to 10,000,000, seconds from 0 to 3600, ratios from 1 to 100.
 
 #include <cstdint>
 #include <optional>
@@ -46,6 +47,12 @@ struct Turn {
   std::uint32_t tokens;
   bool operator==(const Turn&) const = default;
 };
+struct Show {
+  std::string conversation;
+  std::uint32_t tokens;
+  std::string picture;
+  bool operator==(const Show&) const = default;
+};
 struct Branch {
   std::string name;
   std::string origin;
@@ -63,7 +70,7 @@ struct KillServer {
   double wait_seconds;
   bool operator==(const KillServer&) const = default;
 };
-using Step = std::variant<DefineSystem, OpenConversation, Turn, Branch, Quote, KillServer>;
+using Step = std::variant<DefineSystem, OpenConversation, Turn, Show, Branch, Quote, KillServer>;
 
 struct Workload {
   std::string name;   // of the file, without folder and extension
@@ -75,14 +82,16 @@ struct Workload {
   std::optional<double> point_bound = {};  // replaces the usual one for models restored only at points
   std::vector<Step> steps;
 
-  std::size_t requests() const;  // turns and quotes
+  std::size_t requests() const;  // turns, with a picture or without, and quotes
   std::size_t kills() const;
+  std::size_t pictures() const;  // different ones
 };
 
 // kInvalid with "NAME:LINE: reason" for text that cannot be parsed: unknown statements (the nearest one is suggested),
 // wrong numbers of arguments, numbers out of range, names used before they are made or made twice, a branch or quote of
-// more turns than there are, a quote continued, settings given twice or not at all, a small context above the large
-// one, no request at all (errors about the whole text name the last line). At most 1 MiB of text and 100,000 steps.
+// more turns than there are, a quote continued, a quote of pictures, settings given twice or not at all, a small
+// context above the large one, no request at all (errors about the whole text name the last line). At most 1 MiB of
+// text and 100,000 steps.
 Result<Workload> parse_workload(const std::string& name, std::string_view text);
 
 // The workloads that come with the program (bench/workloads/*.txt), in the order of their names. Thread safe.

@@ -45,6 +45,22 @@ TEST(Workload, EveryStatement) {
   EXPECT_EQ(workload->choices, 1u);
 }
 
+TEST(Workload, TurnsMayShowPictures) {
+  const Result<Workload> workload =
+      parse_workload("some", kBegun + "show a 7 p\nopen b s\nshow b 8 p\nshow b 9 q\nbranch c b 1\n");
+  ASSERT_TRUE(workload.ok()) << workload.error().message;
+  EXPECT_EQ(workload->steps[4], Step(Show{"a", 7, "p"}));
+  EXPECT_EQ(workload->requests(), 5u);
+  EXPECT_EQ(workload->pictures(), 2u);
+  EXPECT_EQ(parse_workload("some", kBegun).value().pictures(), 0u);
+}
+
+TEST(Workload, PicturesCannotBeQuoted) {
+  const std::string shown = kBegun + "show a 7 p\n";
+  EXPECT_EQ(error_of(shown + "quote t s a 1"), "some:10: 'a' has pictures, which no text can quote");
+  EXPECT_EQ(error_of(shown + "branch b a 2\nquote t s b 1"), "some:11: 'b' has pictures, which no text can quote");
+}
+
 TEST(Workload, RequestsMayHaveSeveralChoices) {
   const Result<Workload> workload = parse_workload("some", kBegun + "choices 8\n");
   ASSERT_TRUE(workload.ok()) << workload.error().message;
@@ -91,6 +107,8 @@ TEST(WorkloadErrors, Statements) {
       {"turn a", "'turn' takes 2 arguments (CONVERSATION N), not 1"},
       {"turn a 7 8", "'turn' takes 2 arguments (CONVERSATION N), not 3"},
       {"reply", "'reply' takes 1 argument (N), not 0"},
+      {"show a 7", "'show' takes 3 arguments (CONVERSATION N PICTURE), not 2"},
+      {"show q 1 p", "'q' is a quote: one request, nothing follows it"},
       {"quote t s a", "'quote' takes 4 arguments (NEW SYSTEM CONVERSATION N), not 3"},
       {"reply 7", "given for the second time"},
       {"system s 9", "there is a system 's' already"},
@@ -164,9 +182,10 @@ TEST(WorkloadErrors, LimitsOfTheWhole) {
 
 // Statements, words of statements, numbers and any bytes, in any order.
 std::string random_line(std::mt19937_64& random) {
-  static const std::string kPieces[] = {
-      "context", "small-context", "reply", "system", "open", "turn", "branch", "quote", "kill", "a",      "b", "s", "1",
-      "2",       "900",           "-1",    "1.5",    "nan",  "#",    "\t",     "\r",    "\xff", "# Title"};
+  static const std::string kPieces[] = {"context", "small-context", "reply",  "system", "open", "turn", "show",
+                                        "branch",  "quote",         "kill",   "a",      "b",    "s",    "1",
+                                        "2",       "900",           "-1",     "1.5",    "nan",  "#",    "\t",
+                                        "\r",      "\xff",          "# Title"};
   std::string line;
   for (std::size_t i = random() % 6; i > 0; --i) {
     if (random() % 8 == 0) {
@@ -217,18 +236,19 @@ TEST(BuiltinWorkloads, AreAllUnderstood) {
   EXPECT_EQ(builtin_workloads().size(), builtin_texts().size());
 }
 
-TEST(BuiltinWorkloads, AreTheNineAndInOrder) {
-  const char* const kNames[] = {"1-growing",       "2-growing-kill", "3-sessions", "4-branch", "5-requests",
-                                "6-side-requests", "7-over-context", "8-kills",    "9-choices"};
-  const std::size_t kRequests[] = {12, 12, 30, 15, 30, 15, 16, 12, 3};
-  const std::size_t kKills[] = {0, 1, 0, 0, 0, 0, 0, 3, 0};
-  ASSERT_GE(builtin_workloads().size(), 9u);
-  for (std::size_t i = 0; i < 9; ++i) {
+TEST(BuiltinWorkloads, AreTheTenAndInOrder) {
+  const char* const kNames[] = {"1-growing",       "2-growing-kill", "3-sessions", "4-branch",  "5-requests",
+                                "6-side-requests", "7-over-context", "8-kills",    "9-choices", "screenshots"};
+  const std::size_t kRequests[] = {12, 12, 30, 15, 30, 15, 16, 12, 3, 20};
+  const std::size_t kKills[] = {0, 1, 0, 0, 0, 0, 0, 3, 0, 1};
+  ASSERT_GE(builtin_workloads().size(), 10u);
+  for (std::size_t i = 0; i < 10; ++i) {
     const Workload& workload = builtin_workloads()[i];
     EXPECT_EQ(workload.name, kNames[i]);
     EXPECT_EQ(workload.requests(), kRequests[i]) << workload.name;
     EXPECT_EQ(workload.kills(), kKills[i]) << workload.name;
     EXPECT_EQ(workload.choices, i == 8 ? 8u : 1u) << workload.name;
+    EXPECT_EQ(workload.pictures(), i == 9 ? 6u : 0u) << workload.name;
   }
   EXPECT_EQ(builtin_workloads()[0].title, "12 growing turns");
   EXPECT_EQ(builtin_workloads()[0].steps.size(), 14u);

@@ -1,0 +1,40 @@
+#pragma once
+
+// Chats with pictures, and their prompts as ids. The text of a prompt is the server's own (/apply-template with a word
+// in each picture's place, /tokenize of the texts between these words, as libmtmd tokenizes them, too). A picture is a
+// run of negative ids, which depend on its name: two prompts share it if they show the same picture after the same ids.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "bench/run/server_client.h"
+
+namespace kvkeep::bench {
+
+// A user message that shows a picture (bench/workloads/pictures.h) before its text. It has the picture's name only.
+nlohmann::ordered_json picture_message(std::string_view picture, std::string_view text);
+
+// Returns the messages as a server takes them, with a file for each name.
+nlohmann::ordered_json with_files(const nlohmann::ordered_json& messages);
+
+class PicturedPrompt {
+ public:
+  // Asks a server for the ids of the messages' text. Errors of the client; kUnsupported if the template leaves out a
+  // picture.
+  static Result<PicturedPrompt> read(ServerClient& client, const nlohmann::ordered_json& messages);
+
+  std::size_t pictures() const { return pictures_.size(); }
+  std::size_t text_tokens() const;
+  // Returns all ids, if each picture has this many.
+  std::vector<TokenId> ids(std::size_t picture_tokens) const;
+
+ private:
+  std::vector<std::string> pictures_;        // names, in the order of the prompt
+  std::vector<std::vector<TokenId>> texts_;  // before, between and after them: one more
+};
+
+}  // namespace kvkeep::bench
