@@ -171,14 +171,32 @@ class Reuse(MediaCase):
 
     @covers("--mmproj", "-mm")
     def test_sound(self):
-        server = self.server("--metrics", "-mm", model("--mmproj"))
+        self.check_sound()
+
+    def test_sound_in_a_recurrent_model(self):
+        self.check_sound("--arch", "mamba2")
+
+    def test_sound_in_an_opaque_model(self):
+        self.check_sound("--arch", "deepseek4")
+
+    def check_sound(self, *arch):
+        disk = ("--metrics", "--kv-disk-dir", fresh_directory())
+        server = self.server("-mm", model("--mmproj", *arch), *disk, model_path=model(*arch))
+        plain = self.server("-mm", model("--mmproj", *arch), "--cache-ram", 0, model_path=model(*arch))
         part = {"type": "input_audio", "input_audio": {"data": encoded(wav(1)), "format": "wav"}}
         messages = [{"role": "user", "content": [part, text("What is said?")]}]
         first = self.ask(server, messages)
         again = self.ask(server, [*messages, assistant(reply_text(first)), user("And?")])
         self.assertGreaterEqual(timings(again)["cache_n"], first["usage"]["prompt_tokens"] - 8)
         self.assertEqual(self.encoded_files(server), 1)
+        follow_up = [*messages, assistant(reply_text(first)), user("And?")]
+        self.assertEqual(reply_text(again), reply_text(self.ask(plain, follow_up, cache_prompt=False)))
         self.assert_refused(400, self.ask, server, [shows(png(1), "A picture")], contains="image input is not supported")
+        server.kill()
+        server = self.server("-mm", model("--mmproj", *arch), *disk, model_path=model(*arch))
+        after = self.ask(server, follow_up)
+        self.assertEqual(reply_text(after), reply_text(again), "restored after a kill")
+        self.assertEqual(self.encoded_files(server), 0)
 
 
 class EachDialect(MediaCase):
@@ -232,6 +250,43 @@ class EachDialect(MediaCase):
                 self.assertIn(place, reply["error"]["message"], what)
                 self.assertEqual(reply.get("type"), "error" if dialect == "messages" else None)
         self.assertEqual(self.chat(self.server_, png(1), "Is it alive?")[0], 200)
+
+    def test_files_are_read_as_pictures(self):
+        before = self.encoded_files(self.server_)
+        file = {"filename": "a.png", "file_data": data_url(png(51))}
+        asked = [self.chat(self.server_, png(51), "Seen?"),
+                 self.send(self.server_, CHAT, {"max_tokens": 4, "messages": [
+                     {"role": "user", "content": [{"type": "file", "file": file}, text("Seen?")]}]}),
+                 self.send(self.server_, "/v1/responses", {"max_output_tokens": 4, "input": [
+                     {"role": "user", "content": [{"type": "input_file", **file}, {"type": "input_text", "text": "Seen?"}]}]})]
+        self.assertEqual([status for status, _ in asked], [200] * 3, asked)
+        self.assertEqual(self.encoded_files(self.server_) - before, 1)
+
+    def test_malformed_parts_are_refused_by_their_place(self):
+        whole = data_url(png(1))
+        parts = {
+            CHAT: [{"type": "image_url"}, {"type": "image_url", "image_url": whole}, {"type": "image_url", "image_url": {"url": 7}},
+                   {"type": "image_url", "image_url": {"url": whole[:-6] + "!"}}, {"type": "file", "file": {}},
+                   {"type": "file", "file": {"file_id": "file-1"}}, {"type": "file", "file": {"file_data": "JVBERi0xLjQ="}},
+                   {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0xLjQ="}},
+                   {"type": "input_audio", "input_audio": {"data": encoded(wav(1)), "format": "wav"}}, {"type": "picture"}],
+            "/v1/messages": [{"type": "image"}, {"type": "image", "source": {"type": "base64"}}, {"type": "image", "source": 1},
+                             {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+                             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "!"}},
+                             {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}],
+            "/v1/responses": [{"type": "input_image"}, {"type": "input_image", "file_id": "file-1"},
+                              {"type": "input_image", "image_url": "cat.png"}, {"type": "input_file"},
+                              {"type": "input_file", "file_data": "JVBERi0xLjQ="}, {"type": "input_file", "file_id": "file-1"}],
+        }
+        place = {CHAT: r"messages\[0\]\.content\[1\]", "/v1/messages": r"messages\.0\.content\.1", "/v1/responses": r"input\[0\]\.content\[1\]"}
+        for path, wrong in parts.items():
+            before = {"type": "input_text" if path == "/v1/responses" else "text", "text": "Look."}
+            for part in wrong:
+                messages = [{"role": "user", "content": [before, part]}]
+                status, reply = self.send(self.server_, path, {"input" if path == "/v1/responses" else "messages": messages,
+                                                               "max_tokens": 4})
+                self.assertEqual(status, 400, (path, part, reply))
+                self.assertRegex(reply["error"]["message"], place[path], part)
 
     def test_a_picture_whose_pixels_are_damaged_is_refused(self):
         head, rest = png(3).split(b"IDAT")

@@ -37,6 +37,20 @@ Result<std::string_view> text_in(const Json& object, std::string_view name, cons
   return std::string_view(value->get_ref<const std::string&>());
 }
 
+Status check_not_stored(const Json& object, const std::string& path) {
+  if (field(object, "file_id") == nullptr) return {};
+  return invalid(fmt::format("'{}' refers to a file, but nothing is stored here: send a data: URL", path));
+}
+
+// Refuses a document by the name of its kind: as bytes it would only be none of the formats that are read.
+Status check_kind(std::string_view data_url, const std::string& path) {
+  const std::string_view head = data_url.substr(0, 256);
+  const std::string_view kind = head.substr(5, head.find_first_of(";,") - 5);
+  const bool is_other = kind.starts_with("application/") || kind.starts_with("text/") || kind.starts_with("video/");
+  if (!is_other || kind == "application/octet-stream") return {};
+  return invalid(fmt::format("'{}' is a file of type {}: of files, only pictures and sounds are read", path, kind));
+}
+
 }  // namespace
 
 bool may_have_media(std::string_view body) {
@@ -156,10 +170,27 @@ Result<std::string> MediaReader::input_audio(const Json& part, const std::string
 }
 
 Result<std::string> MediaReader::input_image(const Json& part, const std::string& path) {
-  if (field(part, "file_id") != nullptr) {
-    return invalid(fmt::format("'{}' refers to a file, but nothing is stored here: send a data: URL", path));
-  }
+  TRY(check_not_stored(part, path));
   TRY_ASSIGN(const std::string_view url, text_in(part, "image_url", path));
+  return from_url(url, path);
+}
+
+Result<std::string> MediaReader::file_in(const Json& object, const std::string& path) {
+  TRY(check_not_stored(object, path));
+  TRY_ASSIGN(const std::string_view data, text_in(object, "file_data", path));
+  if (!data.starts_with("data:")) return from_base64(data, path);
+  TRY(check_kind(data, path));
+  return from_url(data, path);
+}
+
+Result<std::string> MediaReader::chat_file(const Json& part, const std::string& path) {
+  TRY_ASSIGN(const Json* file, object_in(part, "file", path));
+  return file_in(*file, path + ".file");
+}
+
+Result<std::string> MediaReader::input_file(const Json& part, const std::string& path) {
+  if (field(part, "file_url") == nullptr) return file_in(part, path);
+  TRY_ASSIGN(const std::string_view url, text_in(part, "file_url", path));
   return from_url(url, path);
 }
 

@@ -58,6 +58,7 @@ class MediaReader {
 
   bool pictures() const { return rules_ != nullptr && rules_->pictures; }
   bool sound() const { return rules_ != nullptr && rules_->sound; }
+  bool any() const { return pictures() || sound(); }
 
   // Each returns the name for a part, which stands at `path`.
   // A data: URL; a file: URL if the server has files for requests; an http: URL if it fetches files.
@@ -70,6 +71,11 @@ class MediaReader {
   Result<std::string> input_audio(const Json& part, const std::string& path);
   // {"type":"input_image","image_url":"..."}, of Responses
   Result<std::string> input_image(const Json& part, const std::string& path);
+  // Files of any kind, of which only pictures and sounds are read; file_data is a data: URL, or base64 alone.
+  // {"type":"file","file":{"file_data":...,"filename":...}}
+  Result<std::string> chat_file(const Json& part, const std::string& path);
+  // {"type":"input_file","file_data":...} or "file_url", of Responses
+  Result<std::string> input_file(const Json& part, const std::string& path);
   // Anthropic's {"type":"image","source":{"type":"base64","media_type":...,"data":...}}
   Result<std::string> image_block(const Json& part, const std::string& path);
 
@@ -82,6 +88,7 @@ class MediaReader {
  private:
   Result<std::string> add(std::string bytes, const std::string& path);
   Result<std::string> fetch(std::string_view url, const std::string& path);
+  Result<std::string> file_in(const Json& object, const std::string& path);
 
   const MediaRules* rules_;
   chat::PromptMedia media_;

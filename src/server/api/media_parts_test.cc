@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kBody[] = R"({"type":"image"})";
+constexpr char kMediaBody[] = R"({"type":"image"})";
 
 TEST(Base64, ReadsWhatOthersWrite) {
   EXPECT_EQ(*decode_base64(""), "");
@@ -40,7 +40,7 @@ class MediaReaderTest : public ::testing::Test {
 };
 
 TEST_F(MediaReaderTest, KeepsFilesByTheirNumber) {
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   const auto first = reader.from_url("data:image/png;base64,Zm9v", "messages[0].content[0]");
   const auto second = reader.from_base64("YmFy", "messages[0].content[1]");
   ASSERT_TRUE(first.ok() && second.ok());
@@ -68,14 +68,14 @@ TEST(MayHaveMedia, IfAStringIsThatOfAPart) {
 TEST_F(MediaReaderTest, TheBodyIsHashedOnlyIfItMayHaveAFile) {
   const auto name = chat::MediaNames("{}").name(0);
   EXPECT_FALSE(MediaReader(&rules_, "{}").take().names.next(name, 0).has_value());
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   ASSERT_TRUE(reader.from_base64("Zm9v", "p").ok());
-  EXPECT_EQ(reader.take().names.name(0), chat::MediaNames(kBody).name(0));
+  EXPECT_EQ(reader.take().names.name(0), chat::MediaNames(kMediaBody).name(0));
 }
 
 TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
   const auto hash = [&] {
-    MediaReader reader(&rules_, kBody);
+    MediaReader reader(&rules_, kMediaBody);
     EXPECT_TRUE(reader.from_base64("Zm9v", "p").ok());
     return reader.take().files.front().hash;
   };
@@ -86,7 +86,7 @@ TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
 }
 
 TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   EXPECT_EQ(refused(reader.from_url("https://example.org/a.png", "part 1")),
             "'part 1': this server fetches nothing from other hosts: send a data: URL");
   EXPECT_THAT(refused(reader.from_url("data:image/png,abc", "part 1")), HasSubstr("must be in base64"));
@@ -100,7 +100,7 @@ TEST_F(MediaReaderTest, FilesAreReadByTheServersRules) {
     if (path == "a.png") return std::string("bytes");
     return invalid("there is no such file");
   };
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   EXPECT_TRUE(reader.from_url("file://a.png", "part 1").ok());
   EXPECT_EQ(refused(reader.from_url("file://b.png", "part 1")), "'part 1': there is no such file");
 }
@@ -110,7 +110,7 @@ TEST_F(MediaReaderTest, FilesOfOtherHostsAreFetchedByTheServersRules) {
     if (url == "https://example.org/a.png") return std::string("bytes");
     return invalid("its host is at a private address");
   };
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 1").ok());
   EXPECT_EQ(refused(reader.from_url("http://b", "part 1")), "'part 1': its host is at a private address");
   EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL");
@@ -119,7 +119,7 @@ TEST_F(MediaReaderTest, FilesOfOtherHostsAreFetchedByTheServersRules) {
 }
 
 TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   EXPECT_TRUE(reader.image_url(Json::parse(R"({"image_url":{"url":"data:;base64,Zm9v"}})"), "p").ok());
   EXPECT_TRUE(reader.input_audio(Json::parse(R"({"input_audio":{"data":"Zm9v","format":"wav"}})"), "p").ok());
   EXPECT_TRUE(reader.input_image(Json::parse(R"({"image_url":"data:;base64,Zm9v"})"), "p").ok());
@@ -132,7 +132,7 @@ TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
 
 TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   rules_.marker = "<m>";
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   const auto read = [&](std::string_view text, const char* data) {
     return reader.prompt_with_files(text, Json::parse(data), "data");
   };
@@ -153,13 +153,13 @@ TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   EXPECT_EQ(shown("<m>a<m>", R"(["Zm9v"])"), "'data' has fewer files than the prompt has markers");
   EXPECT_EQ(shown("<m>", R"(["!"])"), "'data[0]': it is not base64");
   for (const char* wrong : {R"("Zm9v")", R"({})", R"([7])", R"([{}])"}) EXPECT_FALSE(read("<m>", wrong).ok()) << wrong;
-  MediaReader blind(nullptr, kBody);
+  MediaReader blind(nullptr, kMediaBody);
   EXPECT_EQ(blind.prompt_with_files("<m>", Json::parse(R"(["Zm9v"])"), "data").error().message,
             "'data': this model reads text only");
 }
 
 TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   for (const char* part : {R"({})", R"({"image_url":1})", R"({"image_url":{}})", R"({"image_url":{"url":7}})"}) {
     EXPECT_THAT(refused(reader.image_url(Json::parse(part), "p")), StartsWith("'p")) << part;
   }
@@ -171,14 +171,46 @@ TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
   EXPECT_THAT(refused(reader.input_audio(Json::parse(R"({"input_audio":{}})"), "p")), StartsWith("'p"));
 }
 
+TEST_F(MediaReaderTest, FilesOfAnyKindAreReadIfTheyMayBePictures) {
+  MediaReader reader(&rules_, kMediaBody);
+  for (const char* data : {"Zm9v", "data:image/png;base64,Zm9v", "data:audio/wav;base64,Zm9v", "data:;base64,Zm9v",
+                           "data:application/octet-stream;base64,Zm9v"}) {
+    const Json file = {{"filename", "a.png"}, {"file_data", data}};
+    EXPECT_TRUE(reader.chat_file({{"type", "file"}, {"file", file}}, "p").ok()) << data;
+    EXPECT_TRUE(reader.input_file(file, "p").ok()) << data;
+  }
+  const chat::PromptMedia media = reader.take();
+  ASSERT_EQ(media.files.size(), 10U);
+  EXPECT_EQ(media.files[0].place, "p.file");
+  EXPECT_EQ(media.files[1].place, "p");
+  for (const chat::MediaFile& file : media.files) EXPECT_EQ(*file.bytes, "foo");
+}
+
+TEST_F(MediaReaderTest, FilesOfOtherKindsAreRefusedByTheirKind) {
+  MediaReader reader(&rules_, kMediaBody);
+  const auto refused_file = [&](const char* file) { return refused(reader.input_file(Json::parse(file), "p")); };
+  EXPECT_EQ(refused_file(R"({"file_data":"data:application/pdf;base64,Zm9v"})"),
+            "'p' is a file of type application/pdf: of files, only pictures and sounds are read");
+  EXPECT_THAT(refused_file(R"({"file_data":"data:text/plain,foo"})"), HasSubstr("type text/plain"));
+  EXPECT_THAT(refused_file(R"({"file_id":"x"})"), HasSubstr("nothing is stored"));
+  EXPECT_THAT(refused_file(R"({"file_url":"https://example.com/a.png"})"), HasSubstr("fetches nothing"));
+  for (const char* file : {R"({})", R"({"file_data":1})", R"({"file_url":1})", R"({"file_data":"!"})",
+                           R"({"file_data":"data:image/png,foo"})", R"({"file_data":"data:"})", R"({"file_data":""})"}) {
+    EXPECT_THAT(refused_file(file), StartsWith("'p")) << file;
+  }
+  for (const char* part : {R"({})", R"({"file":1})", R"({"file":{}})", R"({"file":{"file_id":"x"}})"}) {
+    EXPECT_THAT(refused(reader.chat_file(Json::parse(part), "p")), StartsWith("'p")) << part;
+  }
+}
+
 TEST_F(MediaReaderTest, ARequestHasALimitOfFiles) {
-  MediaReader reader(&rules_, kBody);
+  MediaReader reader(&rules_, kMediaBody);
   for (std::size_t i = 0; i < kMostFiles; ++i) ASSERT_TRUE(reader.from_base64("Zg==", "p").ok());
   EXPECT_THAT(refused(reader.from_base64("Zg==", "p")), HasSubstr("at most 1000"));
 }
 
 TEST(MediaReader, WithoutRulesNothingIsRead) {
-  const MediaReader reader(nullptr, kBody);
+  const MediaReader reader(nullptr, kMediaBody);
   EXPECT_FALSE(reader.pictures());
   EXPECT_FALSE(reader.sound());
 }

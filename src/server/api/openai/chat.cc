@@ -28,6 +28,10 @@ Result<std::optional<std::string>> media_name(const Json& part, const std::strin
     TRY_ASSIGN(std::string name, media.input_audio(part, path));
     return std::optional(std::move(name));
   }
+  if (*type == "file" && media.any()) {
+    TRY_ASSIGN(std::string name, media.chat_file(part, path));
+    return std::optional(std::move(name));
+  }
   return std::optional<std::string>();
 }
 

@@ -46,13 +46,24 @@ bool is_text(std::string_view type) {
   return std::ranges::any_of(kTextParts, [&](const auto& pair) { return pair.first == type; });
 }
 
+// Returns true if a part of this type is a picture, sound or file that the model takes.
+bool is_taken(std::string_view type, const MediaReader& media) {
+  return (type == "input_image" && media.pictures()) || (type == "input_audio" && media.sound()) ||
+         (type == "input_file" && media.any());
+}
+
+Result<std::string> media_name_of(const Json& part, std::string_view type, const std::string& path,
+                                  MediaReader& media) {
+  if (type == "input_image") return media.input_image(part, path);
+  return type == "input_audio" ? media.input_audio(part, path) : media.input_file(part, path);
+}
+
 // `media`: null where no pictures can be.
 Result<std::string> part_text(const Json& part, const std::string& path, MediaReader* media) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   TRY_ASSIGN(const std::string type, string_in(part, "type", path));
   const auto known = std::ranges::find(kTextParts, type, [](const auto& pair) { return pair.first; });
-  const bool sees = media != nullptr && media->pictures();
-  if (type == "input_image" && sees) return media->input_image(part, path);
+  if (media != nullptr && is_taken(type, *media)) return media_name_of(part, type, path, *media);
   if (known == kTextParts.end()) {
     return unreadable(path, type);
   }
@@ -97,7 +108,7 @@ Result<std::string> output_of(const Json& item, const std::string& path, MediaRe
     const std::string at = fmt::format("{}.output[{}]", path, i);
     if (!part.is_object()) return wrong_type(at, "an object", part);
     TRY_ASSIGN(const std::string type, string_in(part, "type", at));
-    const bool known = is_text(type) || (type == "input_image" && media.pictures());
+    const bool known = is_text(type) || is_taken(type, media);
     TRY_ASSIGN(const std::string text, known ? part_text(part, at, &media) : Result<std::string>(left_out(type)));
     append_text(all, "\n", text);
   }
