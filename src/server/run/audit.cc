@@ -21,6 +21,19 @@ constexpr std::size_t kSmallSteps = 256;
 // How many paths one audit tries before it finds no piece to look at.
 constexpr int kTries = 8;
 
+// A segment may end within a picture, at whose end alone a sequence can be continued. Returns false if nothing is left.
+bool cut_last_chunk(cache::StoredPath& path) {
+  const auto runs = media_runs(path.tokens);
+  if (!runs) return false;
+  const bool at_end = !runs->empty() && runs->back().range.end == Position{} + path.tokens.size();
+  if (at_end) path.tokens.resize(runs->back().range.begin.value());
+  return !path.tokens.empty();
+}
+
+TokenSpan ids_in(TokenRange piece, const cache::StoredPath& path) {
+  return TokenSpan(path.tokens).subspan(piece.begin.value(), piece.size());
+}
+
 }  // namespace
 
 std::string_view to_string(AuditOutcome outcome) {
@@ -124,8 +137,8 @@ bool Audit::find_subject(SeqId seq) {
   for (int i = 0; i < kTries; ++i) {
     std::optional<cache::StoredPath> path = cache_.random_path(random());
     if (!path) return false;
-    if (has_adapters(path->tenant)) continue;                      // other scales than now computed it
-    if (std::ranges::any_of(path->tokens, is_media_id)) continue;  // no pixels are kept to compute it anew
+    if (has_adapters(path->tenant)) continue;  // other scales than now computed it
+    if (!cut_last_chunk(*path)) continue;
     if (look_at(seq, {std::move(*path), {}}) && fits()) return true;
   }
   return false;
@@ -137,10 +150,19 @@ bool Audit::look_at(SeqId seq, Subject subject) {
   work_.emplace(Work{.seq = seq, .subject = std::move(subject), .lease = nullptr});
   if (take_lease()) return false;
   if (!work_->subject.piece.empty()) return true;
-  const auto piece =
-      policy::choose_piece(work_->lease->restorable(), work_->subject.path.begin, random(), options_.limits);
+  const auto piece = choose_text();
   work_->subject.piece = piece.value_or(TokenRange{});
   return piece.has_value();
+}
+
+std::optional<TokenRange> Audit::choose_text() {
+  const cache::StoredPath& path = work_->subject.path;
+  const std::vector<policy::Restorable> restorable = work_->lease->restorable();
+  for (int i = 0; i < kTries; ++i) {
+    const auto piece = policy::choose_piece(restorable, path.begin, random(), options_.limits);
+    if (!piece || std::ranges::none_of(ids_in(*piece, path), is_media_id)) return piece;
+  }
+  return std::nullopt;
 }
 
 Audit::Ended Audit::take_lease() {
@@ -242,11 +264,13 @@ Audit::Ended Audit::decode(const std::vector<engine::BatchToken>& batch) {
   return status == engine::DecodeStatus::kNoCells ? AuditOutcome::kNoRoom : AuditOutcome::kFailed;
 }
 
-// Decodes the token after the piece, or any token if the path ends there, and keeps the answer.
+// Decodes the token after the piece, or any other if none is there, and keeps the answer.
 Audit::Ended Audit::ask() {
   const auto& [path, piece] = work_->subject;
-  const std::size_t at = std::min<std::size_t>(piece.end.value(), path.tokens.size() - 1);
-  if (const Ended failed = decode({{work_->seq, path.tokens[at], piece.end, true}})) return failed;
+  const std::size_t at = piece.end.value();
+  const bool is_text = at < path.tokens.size() && !is_media_id(path.tokens[at]);
+  const TokenId next = is_text ? path.tokens[at] : path.tokens[piece.end.value() - 1];
+  if (const Ended failed = decode({{work_->seq, next, piece.end, true}})) return failed;
   const std::span<const float> said = engine_.logits(0);
   work_->logits[static_cast<std::size_t>(work_->answer)].assign(said.begin(), said.end());
   return next_answer();

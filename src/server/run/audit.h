@@ -131,6 +131,8 @@ class Audit {
   Ended begin(std::optional<SeqId> free);
   bool find_subject(SeqId seq);
   bool look_at(SeqId seq, Subject subject);
+  // A piece of text: the pixels that pictures were computed from are not kept. nullopt if there is none.
+  std::optional<TokenRange> choose_text();
   Ended take_lease();
   bool fits() const;
   Ended go_on(std::size_t slice_tokens);

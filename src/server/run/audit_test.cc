@@ -4,6 +4,7 @@
 #include <set>
 
 #include "server/run/audit_fixture.h"
+#include "server/run/media_fixture.h"
 #include "store/small_files.h"
 #include "testing/sim/sim_executor.h"
 
@@ -72,6 +73,47 @@ TEST_P(AuditTest, StateOnlyInRamIsAuditedToo) {
 }
 
 // ---- wrong state ----
+
+// Text before, between and after pictures is computed anew; their own rows cannot be, since no pixel is kept.
+TEST_P(AuditTest, OfPathsWithPicturesTheTextIsAudited) {
+  CountingProjector projector;
+  const std::vector<ChunkSource> pictures{picture(1), picture(2)};
+  Tokens prompt = text(150) + ids_of(pictures[0]) + text(150) + ids_of(pictures[1]) + text(150);
+  WorldOptions there = options();
+  there.scheduler.projector = &projector;
+  {
+    World world(there);
+    world.start();
+    Job job;
+    job.id = "test";
+    job.kind = "chat";
+    job.prompt = prompt;
+    job.media = pictures;
+    job.sampling = World::greedy();
+    job.max_tokens = 20;
+    job.markers.message_ends = {Position{150}, Position{190}, Position{340}, Position{380}};
+    const auto sink = std::make_shared<CollectingSink>();
+    ASSERT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
+    prompt = prompt + sink->future().get().tokens;
+    world.stop();
+    world.cache.flush();
+  }
+  AuditBench bench(options(), {.every_ms = 1, .idle_ms = 0, .limits = {.tokens = 60, .most_tokens = 170}});
+  std::size_t after_a_picture = 0;
+  for (int i = 0; i < 60; ++i) {
+    const AuditReport report = bench.run();
+    if (report.outcome == AuditOutcome::kNothing) continue;
+    ASSERT_EQ(report.outcome, AuditOutcome::kAgreed);
+    const auto piece = TokenSpan(prompt).subspan(report.piece.begin.value(), report.piece.size());
+    EXPECT_TRUE(std::ranges::none_of(piece, is_media_id));
+    after_a_picture += report.piece.begin > Position{150} ? 1 : 0;
+  }
+  EXPECT_GT(after_a_picture, 5U);
+  EXPECT_EQ(projector.encoded, 2) << "an audit encodes nothing";
+  for (const std::string& kind : kinds()) forge_all(directory_.path(), kind);
+  AuditBench wrong(options(), {.every_ms = 1, .idle_ms = 0, .limits = {.tokens = 60, .most_tokens = 170}});
+  EXPECT_EQ(wrong.run(60)[AuditOutcome::kWrong], 1U);
+}
 
 // The audit computes with the scales of the start, so that such state would look wrong.
 TEST_P(AuditTest, StateOfOtherAdaptersIsLeftAlone) {

@@ -1,0 +1,64 @@
+#pragma once
+
+// A projector that counts, and pictures for it.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/media_ids.h"
+#include "engine/projector.h"
+#include "server/run/encoded_media.h"
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+inline const ChunkShape kShape{.embeddings = 40, .positions = 40};
+inline constexpr std::string_view kBroken = "broken";
+
+// Makes one chunk of each file, unless that is broken.
+class CountingProjector final : public engine::Projector {
+ public:
+  const engine::ProjectorDescription& description() const override { return description_; }
+  Result<std::vector<engine::MediaPart>> plan(ByteSpan) const override {
+    return std::vector{engine::MediaPart{{}, kShape}};
+  }
+  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan file, const engine::EncodeProgress& progress) override {
+    ++encoded;
+    do {
+      if (!progress(0.5)) {
+        ++ended;
+        return aborted("the encoding was ended");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } while (is_slow);
+    if (file.size() == kBroken.size()) return damaged("it cannot be decoded as PNG");
+    return std::vector{engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings)}};
+  }
+
+  std::atomic<int> encoded = 0;
+  std::atomic<int> ended = 0;
+  std::atomic<bool> is_slow = false;  // then it does not get beyond the half of a file
+  ChunkShape shape = kShape;
+
+ private:
+  engine::ProjectorDescription description_;
+};
+
+inline ChunkSource picture(std::uint8_t number, std::string_view file = "file") {
+  MediaHash hash;
+  hash.bytes[0] = number;
+  return {std::make_shared<const PromptFile>(PromptFile{hash, std::make_shared<const std::string>(file),
+                                                        "messages[0].content[" + std::to_string(number) + "]"})};
+}
+
+inline std::vector<TokenId> ids_of(const ChunkSource& source) {
+  return media_ids(source.file->hash, source.number, kShape);
+}
+
+}  // namespace kvkeep::server
