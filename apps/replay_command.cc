@@ -80,6 +80,7 @@ Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>
     TRY_ASSIGN(const std::string text, read_recording(file));
     recordings.add(file, text.size());
     TRY_ASSIGN(bench::Session session, bench::parse_session(file, text));
+    bench::put_stand_ins(session);
     sessions.push_back(std::move(session));
   }
   return sessions;

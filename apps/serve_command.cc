@@ -189,7 +189,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.stabilizers = options.stabilizers;
   service.defaults.template_kwargs = template_kwargs(options, service.chat_template->source());
   service.traced = !options.log.trace_file.empty();
-  service.trace_prompts = options.log.trace_prompts;
+  service.traced_parts = {.prompt = options.log.trace_prompts, .media = options.log.trace_media};
   service.endpoints = options.endpoints;
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.salt_by_key;

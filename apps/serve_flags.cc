@@ -306,6 +306,9 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .effect = "Write whole requests and replies to the trace, so that kvkeep replay can play it, and log a few "
                  "tokens where prompts part. Prompts are private.",
        .assign = switch_into(log.trace_prompts)},
+      {.spelling = "--trace-media",
+       .effect = "With --trace-prompts: write pictures and sounds, too, instead of their hashes.",
+       .assign = switch_into(log.trace_media)},
       {.spelling = "--explain-text",
        .effect = "Without API keys: show everyone the texts of other requests where they differ (/cache/explain, "
                  "replies). With keys, each key sees its own.",
@@ -377,6 +380,7 @@ Status validate(const ServeOptions& options) {
   if (options.log.trace_prompts && options.log.trace_file.empty()) {
     return invalid("--trace-prompts needs --trace FILE");
   }
+  if (options.log.trace_media && !options.log.trace_prompts) return invalid("--trace-media needs --trace-prompts");
   return {};
 }
 

@@ -439,6 +439,7 @@ TEST(ServeFlags, ATraceHoldsPromptsOnlyIfAskedTo) {
   EXPECT_EQ(traced->options.log.trace_file, "t.jsonl");
   EXPECT_FALSE(traced->options.log.trace_prompts);
   EXPECT_EQ(refused({"-m", "m", "--trace-prompts"}), "--trace-prompts needs --trace FILE");
+  EXPECT_EQ(refused({"-m", "m", "--trace", "f", "--trace-media"}), "--trace-media needs --trace-prompts");
 }
 
 TEST(ServeFlags, TurnsAreReplayedAndPrefilledAheadUnlessTold) {

@@ -56,6 +56,7 @@ struct LogOptions {
   bool json = false;           // lines are JSON objects, whatever the three above say
   std::string trace_file;      // one line per request; empty: none
   bool trace_prompts = false;  // includes whole requests and replies
+  bool trace_media = false;    // these include pictures and sounds, instead of their hashes
   bool explain_text = false;   // /cache/explain shows texts of prompts where the server has no keys
 };
 

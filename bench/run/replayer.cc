@@ -262,6 +262,12 @@ void Replayer::add_problems(const Session& session, const ReplayRun& run, RunFig
     problems.push_back(fmt::format("interrupted; {} requests were not sent", unsent));
   }
   add_refusals(session, exchanges, problems);
+  if (session.stand_ins > 0) {
+    problems.push_back(
+        fmt::format("the recording has hashes in place of {} pictures and sounds (--trace-media): noise "
+                    "stood in for them, which may have other numbers of tokens",
+                    session.stand_ins));
+  }
   const bool silent = std::ranges::any_of(exchanges, [](const Exchange& one) {
     return one.answered() && one.facts.prompt_tokens && !one.facts.prefilled_tokens;
   });

@@ -25,6 +25,10 @@
 
 namespace kvkeep::bench {
 
+// Puts a picture or sound of noise wherever a body has "kvkeep-media:KIND:HASH:BYTES", the form in which kvkeep's trace
+// names a file, and counts different ones in session.stand_ins. Pure.
+void put_stand_ins(Session& session);
+
 struct ReplayRunOptions {
   ServerTarget target;
   bool fast = false;            // no pauses

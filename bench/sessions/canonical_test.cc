@@ -289,5 +289,20 @@ TEST(Canonical, RepliesBeginAsTheNextRequestHasThem) {
   EXPECT_EQ(canonical_reply_begin(Dialect::kOpenAiCompletion), "");
 }
 
+TEST(Canonical, FilesAreHashes) {
+  const auto text_of = [](const std::string& base64) {
+    const Json url = {{"url", "data:image/png;base64," + base64}};
+    const Json part = {{"type", "image_url"}, {"image_url", url}};
+    const Json message = {{"role", "user"}, {"content", Json::array({part})}};
+    return canonical_text(Dialect::kOpenAiChat, {{"messages", Json::array({message})}});
+  };
+  const std::string one = text_of(std::string(10'000, 'A'));
+  EXPECT_LT(one.size(), 200u);
+  EXPECT_NE(one.find("data:image/png;base64,"), std::string::npos);
+  EXPECT_EQ(one, text_of(std::string(10'000, 'A')));
+  EXPECT_NE(one, text_of(std::string(10'000, 'B')));
+  EXPECT_GT(text_of(std::string(10'000, '!')).size(), 10'000u) << "it is no base64";
+}
+
 }  // namespace
 }  // namespace kvkeep::bench

@@ -40,6 +40,7 @@ struct Session {
   std::string name;                       // "opencode-oai 01-fresh", or the file's name
   std::string client;                     // empty: unknown
   std::vector<RecordedRequest> requests;  // by time, at least one
+  std::size_t stand_ins = 0;              // files that the recording lacks, and others stand in their places
 };
 
 // Recognises the three formats by content. kInvalid with "FILE:LINE: reason" (for an archive, "FILE: entry N: reason").

@@ -23,6 +23,12 @@ void append_numbers(std::string& to, std::initializer_list<std::uint32_t> number
   }
 }
 
+void append_noise(std::string& to, std::string_view label, std::size_t bytes) {
+  std::seed_seq seed(label.begin(), label.end());
+  std::mt19937 random(seed);
+  std::generate_n(std::back_inserter(to), bytes, [&] { return static_cast<char>(random()); });
+}
+
 }  // namespace
 
 std::string picture_file(std::string_view label) {
@@ -33,24 +39,37 @@ std::string picture_file(std::string_view label) {
   append_numbers(file, {kPictureHeadBytes, kPictureWidth, kPictureHeight, kOnePlaneOfFourBits, 0, kPixelBytes, 0, 0,
                         kGreys, kGreys});
   for (std::uint32_t grey = 0; grey < kGreys; ++grey) append_numbers(file, {grey * 0x111111});
-  std::seed_seq seed(label.begin(), label.end());
-  std::mt19937 random(seed);
-  std::generate_n(std::back_inserter(file), kPixelBytes, [&] { return static_cast<char>(random()); });
+  append_noise(file, label, kPixelBytes);
   return file;
 }
 
-std::string picture_url(std::string_view label) {
+std::string picture_url(std::string_view label) { return "data:image/bmp;base64," + in_base64(picture_file(label)); }
+
+std::string sound_file(std::string_view label) {
+  constexpr std::uint32_t kRate = 16'000;  // samples of two bytes
+  constexpr std::uint32_t kSampleBytes = 2 * kRate;
+  std::string file = "RIFF";
+  append_numbers(file, {36 + kSampleBytes});
+  file += "WAVEfmt ";
+  constexpr std::uint32_t kOneChannel = 1U << 16 | 1;
+  append_numbers(file, {16, kOneChannel, kRate, 2 * kRate, 16U << 16 | 2});
+  file += "data";
+  append_numbers(file, {kSampleBytes});
+  append_noise(file, label, kSampleBytes);
+  return file;
+}
+
+std::string in_base64(std::string_view bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string file = picture_file(label);
-  std::string url = "data:image/bmp;base64,";
-  url.reserve(url.size() + (file.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < file.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, file.size() - i);
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
     std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < count ? static_cast<std::uint8_t>(file[i + k]) : 0);
-    for (std::size_t k = 0; k < 4; ++k) url.push_back(k <= count ? kDigits[bits >> (18 - 6 * k) & 63] : '=');
+    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < count ? static_cast<std::uint8_t>(bytes[i + k]) : 0);
+    for (std::size_t k = 0; k < 4; ++k) text.push_back(k <= count ? kDigits[bits >> (18 - 6 * k) & 63] : '=');
   }
-  return url;
+  return text;
 }
 
 }  // namespace kvkeep::bench

@@ -1,7 +1,7 @@
 #pragma once
 
-// Pictures that depend only on a label, the same on every machine: 832 x 608 in 16 greys, noise. Files of 253 kB, about
-// as large as screenshots of text.
+// Pictures, and sounds, that depend only on a label, the same on every machine: 832 x 608 in 16 greys, noise. Files of
+// 253 kB, about as large as screenshots of text.
 
 #include <string>
 #include <string_view>
@@ -16,5 +16,10 @@ std::string picture_file(std::string_view label);
 
 // The same as a data: URL, as chats take it.
 std::string picture_url(std::string_view label);
+
+// Returns the bytes of a WAV file: a second of noise.
+std::string sound_file(std::string_view label);
+
+std::string in_base64(std::string_view bytes);
 
 }  // namespace kvkeep::bench

@@ -31,6 +31,24 @@ TEST(Pictures, DependOnTheirLabelOnly) {
   EXPECT_NE(picture_file("1"), picture_file("2"));
 }
 
+TEST(Sounds, AreASecondOfNoise) {
+  const std::string file = sound_file("1");
+  EXPECT_TRUE(file.starts_with("RIFF"));
+  EXPECT_EQ(number_at(file, 4), file.size() - 8);
+  EXPECT_EQ(file.substr(8, 8), "WAVEfmt ");
+  EXPECT_EQ(number_at(file, 24), 16'000u);
+  EXPECT_EQ(number_at(file, 40), file.size() - 44);
+  EXPECT_NE(sound_file("1"), sound_file("2"));
+}
+
+TEST(Base64, HasPadding) {
+  EXPECT_EQ(in_base64(""), "");
+  EXPECT_EQ(in_base64("f"), "Zg==");
+  EXPECT_EQ(in_base64("fo"), "Zm8=");
+  EXPECT_EQ(in_base64("foob"), "Zm9vYg==");
+  EXPECT_EQ(in_base64("\xff\xfe\xfd"), "//79");
+}
+
 TEST(Pictures, StandInChatsAsUrls) {
   const std::string url = picture_url("1");
   const std::string head = "data:image/bmp;base64,";

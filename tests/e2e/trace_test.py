@@ -6,6 +6,7 @@ import stat
 import threading
 
 from flag_case import FlagCase, covers
+from media_test import png, shows
 from support import (assistant, fresh_directory, fresh_path, main, model, reply_text, run_program, serve_command,
                      system, timings, user, wait_until, words)
 
@@ -117,6 +118,37 @@ class Trace(FlagCase):
         self.assertEqual([one["prompt_tokens"] for one in played],
                          [line["effective_prompt_tokens"] for line in lines])
         self.assertEqual([one["cached_tokens"] for one in played], [line["cached_tokens"] for line in lines])
+
+    @covers("--trace-media")
+    def test_pictures_are_hashes_unless_they_are_asked_for(self):
+        kind = ("--arch", "qwen3vl")
+        flags = ("--mmproj", model("--mmproj", *kind))
+        talk = [shows(png(1, 832, 608), "What is it?"), assistant("A tree."), shows(png(2, 832, 608), "And this?")]
+        bodies = [{"messages": talk[:1], "max_tokens": 4, "temperature": 0}, {"messages": talk, "max_tokens": 4, "temperature": 0}]
+        for more in ((), ("--trace-media",)):
+            path = fresh_path("trace.jsonl")
+            server = self.server(*flags, "--trace", path, "--trace-prompts", *more, model_path=model(*kind))
+            for body in bodies:
+                server.post(CHAT, body)
+            lines = lines_of(path, 2)
+            server.stop()
+            recorded = [line["body"] for line in lines]
+            self.assertEqual(recorded == bodies, bool(more))
+            if not more:
+                urls = [message["content"][0]["image_url"]["url"] for message in recorded[1]["messages"][::2]]
+                self.assertRegex(urls[0], r"^data:image/png;base64,kvkeep-media:picture:[0-9a-f]{32}:\d+$")
+                self.assertEqual(recorded[0]["messages"][0]["content"][0]["image_url"]["url"], urls[0])
+                self.assertNotEqual(urls[0], urls[1])
+            again = self.server(*flags, model_path=model(*kind))
+            report = fresh_path("report.json")
+            run = run_program("replay", "--url", f"http://127.0.0.1:{again.port}", "--fast", "--json", report, path)
+            self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+            with open(report) as file:
+                played = json.load(file)["runs"][0]
+            self.assertEqual([one["prompt_tokens"] for one in played["requests"]],
+                             [line["effective_prompt_tokens"] for line in lines], "stand-ins have the same size here")
+            self.assertEqual([one["cached_tokens"] for one in played["requests"]], [line["cached_tokens"] for line in lines])
+            self.assertEqual(any("in place of 2 pictures" in problem for problem in played["problems"]), not more)
 
     def test_replay_says_what_a_trace_without_prompts_lacks(self):
         path = fresh_path("trace.jsonl")

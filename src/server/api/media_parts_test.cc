@@ -194,8 +194,9 @@ TEST_F(MediaReaderTest, FilesOfOtherKindsAreRefusedByTheirKind) {
   EXPECT_THAT(refused_file(R"({"file_data":"data:text/plain,foo"})"), HasSubstr("type text/plain"));
   EXPECT_THAT(refused_file(R"({"file_id":"x"})"), HasSubstr("nothing is stored"));
   EXPECT_THAT(refused_file(R"({"file_url":"https://example.com/a.png"})"), HasSubstr("fetches nothing"));
-  for (const char* file : {R"({})", R"({"file_data":1})", R"({"file_url":1})", R"({"file_data":"!"})",
-                           R"({"file_data":"data:image/png,foo"})", R"({"file_data":"data:"})", R"({"file_data":""})"}) {
+  for (const char* file :
+       {R"({})", R"({"file_data":1})", R"({"file_url":1})", R"({"file_data":"!"})",
+        R"({"file_data":"data:image/png,foo"})", R"({"file_data":"data:"})", R"({"file_data":""})"}) {
     EXPECT_THAT(refused_file(file), StartsWith("'p")) << file;
   }
   for (const char* part : {R"({})", R"({"file":1})", R"({"file":{}})", R"({"file":{"file_id":"x"}})"}) {

@@ -185,7 +185,11 @@ class Starter {
     job.priority = request_.priority;
     job.markers = markers_of(job.prompt, service_.turn_openings);
     // The body, which a trace may show, goes with the first prompt.
-    if (service_.traced) job.origin = origin_of(generation_.http, request_, service_.trace_prompts && earlier == 0);
+    if (service_.traced) {
+      job.origin =
+          origin_of(generation_.http, request_,
+                    {.prompt = service_.traced_parts.prompt && earlier == 0, .media = service_.traced_parts.media});
+    }
     return job;
   }
 
@@ -256,7 +260,7 @@ void generate(const Service& service, Generation generation) {
 }
 
 std::string take_body(const Service& service, HttpRequest& http) {
-  return service.trace_prompts ? http.body : std::exchange(http.body, {});
+  return service.traced_parts.prompt ? http.body : std::exchange(http.body, {});
 }
 
 Status check_model(const Service& service, const std::string& name) {

@@ -160,7 +160,7 @@ class LookupAnswer final : public InspectionSink, public std::enable_shared_from
  private:
   void reply() {
     if (!*answer_) return send_error(*writer_, api::error_reply(answer_->error()));
-    const api::Json json = lookup_json(**answer_, *service_.vocabulary, service_.trace_prompts);
+    const api::Json json = lookup_json(**answer_, *service_.vocabulary, service_.traced_parts.prompt);
     writer_->send(200, api::kJsonContentType, api::to_line(json), told_);
   }
 

@@ -75,6 +75,12 @@ struct Pins {
   os::Executor* executor;  // runs changes
 };
 
+// What a trace shows of a request besides its facts.
+struct TracedParts {
+  bool prompt = false;  // its body and reply
+  bool media = false;   // in the body: pictures and sounds, instead of their hashes
+};
+
 // The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
 // themselves; shared by all threads.
 struct Service {
@@ -124,7 +130,7 @@ struct Service {
   api::RequestDefaults defaults;
   // With --trace requests carry their sender, with --trace-prompts also their body; lookups then show others' texts.
   bool traced = false;
-  bool trace_prompts = false;
+  TracedParts traced_parts = {};
   api::ModelCard card;
   api::Endpoints endpoints;
   std::optional<SlotFiles> slot_files = {};  // empty: slots are not saved

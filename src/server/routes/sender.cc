@@ -170,7 +170,7 @@ bool is_told(std::string_view name) {
 }  // namespace
 
 std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,
-                                               bool with_prompt) {
+                                               const TracedParts& parts) {
   auto origin = std::make_shared<RequestOrigin>();
   origin->method = http.method;
   origin->path = http.path;
@@ -184,8 +184,9 @@ std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const ap
   origin->user = request.user;
   origin->prompt_cache_key = request.prompt_cache_key;
   origin->ignored_fields = request.unknown_fields;
-  origin->with_prompt = with_prompt;
-  if (!with_prompt) return origin;
+  origin->with_prompt = parts.prompt;
+  origin->with_media = parts.media;
+  if (!parts.prompt) return origin;
   origin->body = http.body;
   origin->stop = request.stop;
   return origin;

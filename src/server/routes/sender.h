@@ -55,10 +55,10 @@ std::uint64_t conversation_of(const HttpRequest& http);
 // The name of the client's program, the User-Agent up to its version, in printable letters; "" if there is none.
 std::string program_of(const HttpRequest& http);
 
-// The facts about a request's sender that the trace gets; with `with_prompt` also the body. Only headers that name a
+// The facts about a request's sender that the trace gets, and those parts of its body. Only headers that name a
 // session or an API version are kept, so that no key gets into a file.
 std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,
-                                               bool with_prompt);
+                                               const TracedParts& parts);
 
 // Reports fields of a request that no dialect knows in the log, once per client, and for a header of the reply.
 // Returns the header that names the fields, or no header if there are none. `unknown`: of api::unknown_fields(). A

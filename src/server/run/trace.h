@@ -36,6 +36,7 @@ struct RequestOrigin {
   std::vector<std::string> ignored_fields;  // fields of the body that no dialect knows
   // Private, only with --trace-prompts:
   bool with_prompt = false;
+  bool with_media = false;        // pictures and sounds, too, instead of their hashes
   std::string body;               // as it was sent
   std::vector<std::string> stop;  // stop strings, which the reply's text does not contain
 };

@@ -192,6 +192,7 @@ void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabu
   Json body = Json::parse(sent, nullptr, false);
   // A salt is a secret; a replay only needs to tell one from another.
   if (body.is_object() && body.contains("cache_salt")) body["cache_salt"] = short_name(trace.tenant);
+  if (!trace.origin->with_media) hide_media(body);
   json["body"] = body.is_discarded() ? Json(sent) : std::move(body);
   std::string text = reply_text(trace, vocabulary);
   // The assistant's turn as a client sends it back; a completion has no turns.

@@ -23,6 +23,11 @@ inline constexpr int kTraceVersion = 1;
 api::Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary);
 api::Json trace_json(const AuditReport& report);
 
+// Replaces the base64 of each file in a recorded body, of whatever dialect, by "kvkeep-media:KIND:HASH:BYTES": picture
+// or sound, 32 digits of BLAKE3 of the base64, and its length. What is before it, as "data:image/png;base64,", stays.
+// `kvkeep replay` knows the form (bench/run/stand_ins.cc).
+void hide_media(api::Json& body);
+
 // Returns the answer of /cache/lookup. `private_text`: also first_difference's known side, perhaps another client's.
 api::Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text);
 // The same with {index_only}.
