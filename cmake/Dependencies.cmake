@@ -53,6 +53,14 @@ else()
   message(STATUS "libmtmd was not found: this kvkeep will know no pictures and sound")
 endif()
 
+# Of pictures, libmtmd decodes all but WebP. A build without libwebp refuses it.
+pkg_check_modules(WEBP IMPORTED_TARGET libwebp>=1.2)
+add_library(kvkeep_webp INTERFACE)
+if(TARGET PkgConfig::WEBP)
+  target_link_libraries(kvkeep_webp INTERFACE PkgConfig::WEBP)
+  target_compile_definitions(kvkeep_webp INTERFACE KVKEEP_WEBP)
+endif()
+
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

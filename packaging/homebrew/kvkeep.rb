@@ -21,6 +21,7 @@ class Kvkeep < Formula
   depends_on "llama.cpp"
   depends_on "spdlog"
   depends_on "utf8proc"
+  depends_on "webp"
   depends_on "xxhash"
   depends_on "zstd"
 

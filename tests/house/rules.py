@@ -69,6 +69,7 @@ HEADER_HOMES = [
     ('libmtmd', re.compile(r'^mtmd[-\w]*\.h$'), ('src/engine/media/projector.cc',)),
     ('Boost', re.compile(r'^boost/'), ('src/server/http/',)),
     ('zlib', re.compile(r'^zlib\.h$'), ('src/server/http/', 'src/engine/media/media_file.cc')),
+    ('libwebp', re.compile(r'^webp/'), ('src/engine/media/webp_pixels.cc',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
     ('ncurses', re.compile(r'^n?curses(w?/\w+)?\.h$'), ('src/top/screen/',)),
     ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),

@@ -44,6 +44,7 @@ Result<MediaHead> read_png(const FileReader& file);
 Result<MediaHead> read_jpeg(const FileReader& file, const MediaLimits& limits);
 Result<MediaHead> read_gif(const FileReader& file, const MediaLimits& limits);
 Result<MediaHead> read_bmp(const FileReader& file);
+Result<MediaHead> read_webp(const FileReader& file);
 Result<MediaHead> read_wav(const FileReader& file);
 Result<MediaHead> read_flac(const FileReader& file);
 Result<MediaHead> read_mp3(const FileReader& file);

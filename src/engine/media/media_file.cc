@@ -16,10 +16,11 @@ Result<MediaHead> read_any(const FileReader& file, const MediaLimits& limits) {
   if (file.is_text(0, "\xFF\xD8\xFF")) return read_jpeg(file, limits);
   if (file.is_text(0, "GIF87a") || file.is_text(0, "GIF89a")) return read_gif(file, limits);
   if (file.is_text(0, "BM")) return read_bmp(file);
+  if (file.is_text(0, "RIFF") && file.is_text(8, "WEBP")) return read_webp(file);
   if (file.is_text(0, "RIFF") && file.is_text(8, "WAVE")) return read_wav(file);
   if (file.is_text(0, "fLaC")) return read_flac(file);
   if (file.is_text(0, "ID3") || (file.byte(0) == 0xFF && (file.byte(1) & 0xE0) == 0xE0)) return read_mp3(file);
-  return unsupported("it is none of the formats that are read: PNG, JPEG, GIF, BMP; WAV, MP3, FLAC");
+  return unsupported("it is none of the formats that are read: PNG, JPEG, GIF, BMP, WebP; WAV, MP3, FLAC");
 }
 
 Status check_picture(const MediaHead& head, const MediaLimits& limits) {

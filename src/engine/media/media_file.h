@@ -4,10 +4,11 @@
 //
 // Files come from clients. A file of some kilobytes can promise a picture of gigabytes or hours of silence, and
 // decoders believe it. So nothing is decoded before its head was read here and found to be within limits. Only formats
-// with a reader here are accepted: PNG, JPEG, GIF, BMP; WAV, MP3, FLAC. Pure functions over bytes; thread safe.
+// with a reader here are accepted: PNG, JPEG, GIF, BMP, WebP; WAV, MP3, FLAC. Pure functions over bytes; thread safe.
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -15,7 +16,7 @@
 namespace kvkeep::engine::media {
 
 enum class Medium { kPicture, kSound };
-enum class Format { kPng, kJpeg, kGif, kBmp, kWav, kMp3, kFlac };
+enum class Format { kPng, kJpeg, kGif, kBmp, kWebp, kWav, kMp3, kFlac };
 
 constexpr std::string_view to_string(Format format) {
   switch (format) {
@@ -23,6 +24,7 @@ constexpr std::string_view to_string(Format format) {
     case Format::kJpeg: return "JPEG";
     case Format::kGif: return "GIF";
     case Format::kBmp: return "BMP";
+    case Format::kWebp: return "WebP";
     case Format::kWav: return "WAV";
     case Format::kMp3: return "MP3";
     case Format::kFlac: return "FLAC";
@@ -61,5 +63,11 @@ Result<MediaHead> read_head(ByteSpan file, const MediaLimits& limits);
 // memory. Costs about as much time as unpacking, and 64 KB. Precondition: read_head() accepted the file. Errors as
 // there.
 Status check_png_pixels(ByteSpan file);
+
+// Decodes a WebP, which libmtmd does not: red, green and blue of each pixel, in rows from the top. Precondition:
+// read_head() accepted the file and returned `head`. kDamaged; kUnsupported if this kvkeep was built without libwebp.
+Result<std::vector<std::uint8_t>> webp_pixels(ByteSpan file, const MediaHead& head);
+// Returns kUnsupported if this kvkeep was built without libwebp.
+Status check_webp_support();
 
 }  // namespace kvkeep::engine::media

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "engine/media/media_files_fixture.h"
@@ -52,6 +53,67 @@ TEST(MediaHeadTest, KnowsTheSizeOfEachPicture) {
       EXPECT_EQ(head->height, height) << to_string(sample.format);
     }
   }
+}
+
+TEST(MediaHeadTest, KnowsTheSizeOfAWebpInEachCoding) {
+  FileWriter extended;
+  extended.text("RIFF");
+  extended.little(100, 4);
+  extended.text("WEBPVP8X");
+  extended.little(10, 4);
+  extended.little(0x10, 4);  // with transparency
+  extended.little(63, 3);
+  extended.little(47, 3);
+  for (const auto& file : {webp_file(true), webp_file(false), extended.take()}) {
+    const auto head = read_head(file, {});
+    ASSERT_TRUE(head.ok()) << head.error().message;
+    EXPECT_EQ(head->format, Format::kWebp);
+    EXPECT_EQ(head->width, 64U);
+    EXPECT_EQ(head->height, 48U);
+  }
+}
+
+TEST(MediaHeadTest, RefusesWebpOfOtherKinds) {
+  const auto changed = [](bool lossless, std::size_t at, std::uint32_t value) {
+    auto file = webp_file(lossless);
+    file[at] = static_cast<std::byte>(value);
+    return file;
+  };
+  EXPECT_EQ(refusal(changed(true, 20, 0x2E)), ErrorKind::kDamaged);
+  EXPECT_EQ(refusal(changed(false, 23, 0)), ErrorKind::kDamaged);
+  EXPECT_EQ(refusal(changed(true, 15, 'Y')), ErrorKind::kDamaged);
+  auto animated = changed(true, 15, 'X');
+  animated[20] = std::byte{2};
+  EXPECT_EQ(refusal(animated), ErrorKind::kUnsupported);
+  const auto whole = webp_file(true);
+  EXPECT_EQ(refusal({whole.begin(), whole.begin() + 25}), ErrorKind::kDamaged);
+}
+
+TEST(WebpPixels, AreThoseThatWereCoded) {
+  if (!check_webp_support()) {
+    EXPECT_EQ(webp_pixels(webp_file(true), {}).error().kind, ErrorKind::kUnsupported);
+    return;
+  }
+  const auto of = [](const std::vector<std::byte>& file) { return webp_pixels(file, read_head(file, {}).value()); };
+  const std::vector<std::uint8_t> colours = webp_colours();
+  EXPECT_EQ(of(webp_file(true)).value(), colours);
+  const std::vector<std::uint8_t> near = of(webp_file(false)).value();
+  ASSERT_EQ(near.size(), colours.size());
+  std::uint64_t off = 0;
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    off += static_cast<std::uint64_t>(std::abs(int{near[i]} - int{colours[i]}));
+  }
+  EXPECT_LT(off / near.size(), 40U) << "as it was coded with loss";
+}
+
+TEST(WebpPixels, OfDamagedFilesAreRefused) {
+  if (!check_webp_support()) return;
+  const auto file = webp_file(true);
+  MediaHead smaller = read_head(file, {}).value();
+  --smaller.height;
+  EXPECT_EQ(webp_pixels(file, smaller).error().kind, ErrorKind::kDamaged);
+  const std::vector<std::byte> half(file.begin(), file.begin() + 40);
+  EXPECT_EQ(webp_pixels(half, read_head(half, {}).value()).error().kind, ErrorKind::kDamaged);
 }
 
 TEST(MediaHeadTest, KnowsHowLongASoundIsAtMost) {
@@ -155,7 +217,7 @@ TEST(MediaHeadTest, OtherFormatsAreNamedAsUnsupported) {
     const ByteSpan bytes = std::as_bytes(std::span(text));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
-  for (const std::string_view text : {"", "%PDF-1.7", "RIFF0000WEBPVP8 ", "<svg/>", "P6 1 1 255 abc", "8BPS\x00\x01"}) {
+  for (const std::string_view text : {"", "%PDF-1.7", "RIFF0000AVI LIST", "<svg/>", "P6 1 1 255 abc", "8BPS\x00\x01"}) {
     EXPECT_EQ(refusal(file(text)), ErrorKind::kUnsupported) << text;
   }
 }

@@ -105,4 +105,25 @@ Result<MediaHead> read_bmp(const FileReader& file) {
                  static_cast<std::uint32_t>(height < 0 ? -std::int64_t{height} : height));
 }
 
+// The first part is the pixels, in one of two codings, or a head that says what the other parts are.
+Result<MediaHead> read_webp(const FileReader& file) {
+  constexpr std::size_t kPart = 12;
+  constexpr std::size_t kContent = kPart + 8;
+  if (!file.has(0, kContent + 10)) return truncated();
+  const auto little24 = [&file](std::size_t at) { return file.little16(at) | file.byte(at + 2) << 16; };
+  if (file.is_text(kPart, "VP8 ")) {
+    if (little24(kContent + 3) != 0x2A019D) return damaged("its pixels do not begin as those of a WebP");
+    return picture(Format::kWebp, file.little16(kContent + 6) & 0x3FFF, file.little16(kContent + 8) & 0x3FFF);
+  }
+  if (file.is_text(kPart, "VP8L")) {
+    if (file.byte(kContent) != 0x2F) return damaged("its pixels do not begin as those of a WebP");
+    const std::uint32_t sides = file.little32(kContent + 1);
+    return picture(Format::kWebp, (sides & 0x3FFF) + 1, (sides >> 14 & 0x3FFF) + 1);
+  }
+  if (!file.is_text(kPart, "VP8X")) return damaged("its first part is not one that a WebP begins with");
+  constexpr std::uint32_t kAnimation = 2;
+  if ((file.byte(kContent) & kAnimation) != 0) return unsupported("animations in WebP are not decoded");
+  return picture(Format::kWebp, little24(kContent + 4) + 1, little24(kContent + 7) + 1);
+}
+
 }  // namespace kvkeep::engine::media

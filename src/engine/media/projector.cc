@@ -171,12 +171,16 @@ Result<ChunksHandle> MtmdProjector::chunks_of(const mtmd_bitmap& bitmap) const {
   return damaged("the projector cannot take it: " + llama::log_reason_since(mark));
 }
 
-// The head of a picture has all that its parts depend on; libmtmd knows itself how it counts the samples of a sound.
+// The head of a picture has all that its parts depend on. libmtmd knows itself how it counts the samples of a sound.
 Result<BitmapHandle> MtmdProjector::decode(ByteSpan file, const MediaHead& head, bool only_head) const {
   if (only_head && head.medium == Medium::kPicture) {
     return BitmapHandle(mtmd_bitmap_init(head.width, head.height, nullptr));
   }
   if (!only_head && head.format == Format::kPng) TRY(check_png_pixels(file));
+  if (head.format == Format::kWebp) {
+    TRY_ASSIGN(const std::vector<std::uint8_t> pixels, webp_pixels(file, head));
+    return BitmapHandle(mtmd_bitmap_init(head.width, head.height, pixels.data()));
+  }
   const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
   const auto read =
       mtmd_helper_bitmap_init_from_buf(context_.get(), bytes, file.size(), only_head, mtmd_helper_init_opt_default());
@@ -187,6 +191,7 @@ Result<BitmapHandle> MtmdProjector::decode(ByteSpan file, const MediaHead& head,
 
 Result<ChunksHandle> MtmdProjector::read(ByteSpan file, bool only_head) const {
   TRY_ASSIGN(const MediaHead head, read_head(file, options_.limits));
+  if (head.format == Format::kWebp) TRY(check_webp_support());
   if (head.medium == Medium::kPicture && !description_.pictures) return unsupported("the model does not see pictures");
   if (head.medium == Medium::kSound && !description_.sound) return unsupported("the model does not hear sound");
   TRY_ASSIGN(const BitmapHandle bitmap, decode(file, head, only_head));

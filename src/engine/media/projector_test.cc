@@ -67,6 +67,18 @@ class EyeTest : public ::testing::TestWithParam<Eye> {
   std::unique_ptr<Projector> projector_ = pair_.load();
 };
 
+TEST_P(EyeTest, AWebpIsSeenAsTheSamePixelsInAnotherFormat) {
+  if (!check_webp_support()) {
+    EXPECT_EQ(projector_->plan(webp_file(true)).error().kind, ErrorKind::kUnsupported);
+    return;
+  }
+  EXPECT_EQ(embeddings_of(*projector_, webp_file(true)), embeddings_of(*projector_, make_bmp(64, 48, webp_colours())));
+  const auto file = webp_file(true);
+  const std::vector<std::byte> half(file.begin(), file.begin() + 40);
+  ASSERT_TRUE(projector_->plan(half).ok()) << "its head is whole";
+  EXPECT_FALSE(projector_->encode(half, {}).ok());
+}
+
 TEST_P(EyeTest, TheHeadTellsTheParts) {
   const ProjectorDescription& description = projector_->description();
   EXPECT_TRUE(description.pictures);
