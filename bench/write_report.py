@@ -5,7 +5,7 @@
 
 DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, peer.json (peer_costs.py; missing without a peer), load.json
 (kvkeep bench --load), share.json (share_engines.py), explain.json (explain_cost.py), and Google Benchmark's output of rooms (store.json,
-cache.json, inspect.json, server_run.json) and of prompt_bench (prompt.json).
+cache.json, inspect.json, server_run.json) and of prompt_bench (prompt.json); screenshots-ARCHITECTURE.json of models that see.
 """
 
 import json
@@ -27,6 +27,9 @@ those of one table with each other, not with other machines'.
 
 MODELS = {"llama": "full attention", "gemma3": "sliding window", "qwen35": "hybrid", "mamba2": "recurrent",
           "deepseek4": "opaque"}
+
+
+SEEING = ("qwen3vl", "gemma3", "qwen35")
 
 
 class Figures:
@@ -83,11 +86,43 @@ def verify_rows(figures):
         f"{figures.rate('BM_Verify/1') / 1e9:.1f} GB/s", ">= 1 GB/s"
 
 
+def prompt_median(report, name="BM_Prompt"):
+    return next(entry for entry in report["benchmarks"]
+                if entry.get("aggregate_name") == "median" and entry["run_name"].startswith(name))
+
+
 def prompt_rows(report):
-    median = next(entry for entry in report["benchmarks"] if entry.get("aggregate_name") == "median")
+    median = prompt_median(report)
     for counter, what, goal in (("new / tokenize", "new", "<= 1.3"), ("extended / tokenize", "all but its last message known", "<= 0.3")):
         yield f"a conversation of {median['tokens'] / 1000:.0f}k tokens to ids, {what} / llama_tokenize of its text", \
             f"{median[counter]:.2f}", goal
+
+
+def picture_rows(reports, prompts):
+    """Ratios and encoder calls of each model, then times."""
+    for name, report in reports.items():
+        for run in report["runs"]:
+            calls = next((part for part in report["parts"] if part["name"] == f"{run['workload']} on {run['server']}: encoder calls / pictures never seen"), None)
+            bound = f"<= {run['bound']}" if run.get("bound") else ""
+            yield f"{name}, {plain(run['server'])}: prefilled / never computed", ratio_of(run), bound
+            if calls:
+                yield f"{name}, {plain(run['server'])}: encoder calls / pictures never seen", number(calls), calls["goal"]
+        for part in report["parts"]:
+            if part["name"].startswith("TTFT"):
+                yield f"{name}: {plain(part['name'])}", number(part), part["goal"]
+    extra_ms = prompt_median(prompts, "BM_Pictures")["pictures ms"]
+    yield "processor time to hash and look up 20 pictures of 1 MB, beside JSON and base64", \
+        f"**{extra_ms:.1f} ms**" if extra_ms > 15 else f"{extra_ms:.1f} ms", "<= 15 ms"
+
+
+def pictures_section(reports, prompts):
+    return f"""## Pictures
+
+The workload `screenshots` with models that see, one of each class of memory ([how it is measured](bench.md#pictures)). Started:
+{next(iter(reports.values()))['started']}.
+
+{table(["", "measured", "goal"], picture_rows(reports, prompts))}
+"""
 
 
 def table(header, rows):
@@ -396,6 +431,9 @@ def main():
     sharing = share_section(load(directory, "share.json")) + "\n" if (directory / "share.json").exists() else ""
     explanations = explain_section(load(directory, "explain.json"), Figures(load(directory, "server_run.json"))) + "\n" \
         if (directory / "explain.json").exists() else ""
+    pictured = {name: load(directory, f"screenshots-{name}.json") for name in SEEING
+                if (directory / f"screenshots-{name}.json").exists()}
+    pictures = pictures_section(pictured, load(directory, "prompt.json")) + "\n" if pictured else ""
     llama, compiler = reports["llama"], (directory / "compiler.txt").read_text().strip()
     print(f"""{INTRODUCTION}
 {chr(10).join(setting(llama, compiler))}
@@ -432,11 +470,11 @@ Capturing and restoring, and the bytes written:
 
 ## From messages to ids
 
-Rendering the template, tokenizing its text and putting {load(directory, "prompt.json")["benchmarks"][0]["turns"]:.0f} sampled turns in their places, compared with only tokenizing the text, measured in turn.
+Rendering the template, tokenizing its text and putting {prompt_median(load(directory, "prompt.json"))["turns"]:.0f} sampled turns in their places, compared with only tokenizing the text, measured in turn.
 
 {table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
-{peer}{many}{sharing}{explanations}## Disk
+{pictures}{peer}{many}{sharing}{explanations}## Disk
 
 Directories of 10,000 and 100,000 segment files (5M and 51M tokens), opened until prompts can be matched; and single files.
 
