@@ -16,7 +16,10 @@ from support import (ServerCase, assistant, fresh_directory, fresh_path, main, m
                      timings, user, words)
 
 CHAT = "/v1/chat/completions"
-KINDS = {"gemma3": ("--arch", "gemma3"), "qwen3vl": ("--arch", "qwen3vl"), "qwen35": ("--arch", "qwen35")}
+KINDS = {"gemma3": ("--arch", "gemma3"), "qwen3vl": ("--arch", "qwen3vl"), "qwen35": ("--arch", "qwen35"),
+         "mamba2": ("--arch", "mamba2"), "deepseek4": ("--arch", "deepseek4")}
+# Models of these kinds have no projector of their own for pictures; they take that of any as wide.
+SEES_THROUGH = {"mamba2": "gemma3", "deepseek4": "gemma3"}
 
 
 # ---- files ----
@@ -103,7 +106,8 @@ class Dialects:
 
 class MediaCase(ServerCase, Dialects):
     def start(self, kind, *flags):
-        return self.server("--mmproj", model("--mmproj", *KINDS[kind]), *flags, model_path=model(*KINDS[kind]))
+        projector = model("--mmproj", *KINDS[SEES_THROUGH.get(kind, kind)])
+        return self.server("--mmproj", projector, *flags, model_path=model(*KINDS[kind]))
 
     def encoded_files(self, server):
         connection = server.connection()
@@ -154,6 +158,12 @@ class Reuse(MediaCase):
 
     def test_pictures_in_a_hybrid_model(self):
         self.check_turns("qwen35")
+
+    def test_pictures_in_a_recurrent_model(self):
+        self.check_turns("mamba2")
+
+    def test_pictures_in_an_opaque_model(self):
+        self.check_turns("deepseek4")
 
     def test_cells_of_their_own(self):
         self.check_turns("qwen3vl", "--no-kv-unified", "-np", 2)
