@@ -93,6 +93,32 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreNextToOthers) {
   EXPECT_LE(moved(kSecond, text_, expected), kNoise);
 }
 
+// As a scheduler restores next to a stream: rows in pieces that end anywhere, the leaf last, and between any two of
+// them the other sequence goes on by a token. Neither sees the other.
+TEST_P(MemoryRestoreTest, GoesOnAfterARestoreBetweenTokensOfAnother) {
+  const auto& expected = undisturbed(text_);
+  const auto other = make_prompt(333, 9);
+  const RecordedRun run(*engine_, kSecond, TokenSpan(text_).first(kLate));
+  const bool has_rows = engine_->memory().rows_bytes(1) > 0;
+  const auto rows_of = [&] {
+    return has_rows ? save(*engine_, kSecond, token_range(0, kMiddle)) : std::vector<std::byte>();
+  };
+  const auto saved = rows_of();
+  engine_->memory().clear(kSecond);
+  const auto undisturbed_other = go_on(*engine_, kFirst, other, 5);
+  clear_all();
+  ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(other).first(328), kSlice), DecodeStatus::kOk);
+  std::vector<Logits> logits;
+  for (const std::size_t end : {std::size_t{7}, kSlice + 5, 2 * kSlice, kMiddle - 1, kMiddle}) {
+    ASSERT_TRUE(run.restore_rows(kSecond, end).ok());
+    for (Logits& each : go_on(*engine_, kFirst, TokenSpan(other).first(329 + logits.size()), 1)) logits.push_back(each);
+  }
+  ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
+  EXPECT_EQ(rows_of(), saved) << "byte for byte";
+  EXPECT_LE(largest_difference(undisturbed_other, logits), kNoise);
+  EXPECT_LE(moved(kSecond, text_, expected), kNoise);
+}
+
 // Mutant: the state of another text at the same position. For sliceable models these are the last rows.
 TEST_P(MemoryRestoreTest, AWrongStateShows) {
   const auto& expected = undisturbed(text_);

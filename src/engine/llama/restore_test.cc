@@ -110,6 +110,28 @@ TEST_P(RestoreTest, PiecesAreCutWhereOnlyPartIsWanted) {
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, 150)), wanted);
 }
 
+// Each call wants another part of the same pieces, and another sequence grows in between.
+TEST_P(RestoreTest, StateBytesComeBackBetweenTokensOfAnother) {
+  ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
+  const auto whole = save(*engine_, kFirst, token_range(0, kPrompt));
+  const auto pieces = save_pieces(*engine_, kFirst, {32, 256, kPrompt});
+  clear_all();
+  const auto other = make_prompt(100, 3);
+  std::size_t begin = 0;
+  for (const std::size_t end : {std::size_t{20}, std::size_t{90}, std::size_t{91}, std::size_t{256}, kPrompt}) {
+    ASSERT_EQ(prefill(*engine_, kThird, TokenSpan(other).subspan(begin % 90, 10)), DecodeStatus::kOk);
+    std::vector<SavedPiece> wanted;
+    for (const SavedPiece& piece : pieces) {
+      const TokenRange part{std::max(piece.stored.begin, Position{} + begin),
+                            std::min(piece.stored.end, Position{} + end)};
+      if (part.begin < part.end) wanted.push_back({piece.stored, part, piece.bytes});
+    }
+    ASSERT_TRUE(engine_->memory().restore_rows(kSecond, as_pieces(wanted)).ok());
+    begin = end;
+  }
+  EXPECT_EQ(save(*engine_, kSecond, token_range(0, kPrompt)), whole);
+}
+
 TEST_P(RestoreTest, LogitsInTheSamePlacementAreEqualBitForBit) {
   const auto suffix = make_prompt(40, 2);
   ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
