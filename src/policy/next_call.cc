@@ -139,9 +139,15 @@ std::size_t slice_tokens(const ScheduleView& view, const ScheduledRequest& reque
   return less < limit ? limit - less : limit;
 }
 
+// In prefilled tokens.
+std::size_t work_of(const ScheduleView& view, const ScheduledRequest& request) {
+  const auto restores = static_cast<double>(request.restores) * view.limits.restored_token;
+  return request.tokens - request.held - request.restores + static_cast<std::size_t>(restores);
+}
+
 // One session's many requests shall not all go before another's only one.
 std::size_t weighed_work(const ScheduleView& view, const ScheduledRequest& request) {
-  return (request.tokens - request.held) * std::max<std::size_t>(1, running_of(view, request.session));
+  return work_of(view, request) * std::max<std::size_t>(1, running_of(view, request.session));
 }
 
 bool before_in_prefill(const ScheduleView& view, const ScheduledRequest& a, const ScheduledRequest& b) {
@@ -150,6 +156,17 @@ bool before_in_prefill(const ScheduleView& view, const ScheduledRequest& a, cons
   if (a_is_due != b_is_due) return a_is_due > b_is_due;
   if (a.priority != b.priority) return a.priority < b.priority;
   return weighed_work(view, a) < weighed_work(view, b);
+}
+
+// Returns the one that prefills, or with `restores` also one whose rows are restored, that comes before the others.
+const ScheduledRequest* first_by_work(const ScheduleView& view, bool restores) {
+  const ScheduledRequest* first = nullptr;
+  for (const ScheduledRequest& request : view.admitted) {
+    const bool prefills = is_in(request, Phase::kPrefill) && !request.encodes;
+    if (!prefills && !(restores && is_in(request, Phase::kRestoring))) continue;
+    if (first == nullptr || before_in_prefill(view, request, *first)) first = &request;
+  }
+  return first;
 }
 
 }  // namespace
@@ -180,14 +197,16 @@ std::vector<std::size_t> next_decode(const ScheduleView& view) {
 }
 
 std::optional<NextSlice> next_slice(const ScheduleView& view) {
-  const ScheduledRequest* first = nullptr;
-  for (const ScheduledRequest& request : view.admitted) {
-    if (!is_in(request, Phase::kPrefill) || request.encodes) continue;
-    if (first == nullptr || before_in_prefill(view, request, *first)) first = &request;
-  }
-  if (first == nullptr) return std::nullopt;
+  const ScheduledRequest* first = first_by_work(view, /*restores=*/false);
+  if (first == nullptr || view.limits.slice_is_taken) return std::nullopt;
   const auto at = static_cast<std::size_t>(first - view.admitted.data());
   return NextSlice{.at = at, .tokens = slice_tokens(view, *first)};
+}
+
+std::optional<std::size_t> next_restore(const ScheduleView& view) {
+  const ScheduledRequest* first = first_by_work(view, /*restores=*/true);
+  if (first == nullptr || !is_in(*first, Phase::kRestoring)) return std::nullopt;
+  return static_cast<std::size_t>(first - view.admitted.data());
 }
 
 std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy) {
@@ -197,10 +216,6 @@ std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy)
     if (view.admitted[at].held > 0) return NextGiver{.idle = std::nullopt, .at = at};
   }
   return std::nullopt;
-}
-
-std::size_t ahead_slice(double prefill_tokens_per_s, double slice_ms) {
-  return std::max(kSliceTile, static_cast<std::size_t>(prefill_tokens_per_s * slice_ms / 1e3));
 }
 
 }  // namespace kvkeep::policy

@@ -15,9 +15,10 @@
 //   kMostOvertaken later ones of the session overtook goes first, whatever their priority.
 // - A request that awaits a prefix, which another one is prefilling, does not start, and holds nobody up.
 // - All that decode do so in one call, as many as fit into a batch, in order of admission.
-// - Then one that prefills gets one slice: of those of the lowest priority the one with the least to prefill, where a
-//   request counts once for each admitted one of its session. A request that kMostPassed slices of others passed gets
-//   the next one, so that each of n gets one slice in kMostPassed + n - 1 at least.
+// - Then one that prefills, or whose rows are put into the model's memory, gets one slice: of those of the lowest
+//   priority the one with the least to prefill, where a request counts once for each admitted one of its session. A
+//   request that kMostPassed slices of others passed gets the next one, so that each of n gets one slice in
+//   kMostPassed + n - 1 at least.
 // - Cells come from the sequence that lies idle longest, then from the youngest request that holds some, but never from
 //   one that is older than the request that needs them.
 
@@ -42,8 +43,9 @@ inline constexpr std::uint32_t kMostOvertaken = 8;
 // A request that has not ended, or ended in this round.
 struct ScheduledRequest {
   enum class Phase {
-    kWaiting,  // to start: it just came, or gave its cells back
-    kLoading,  // for rows from disk
+    kWaiting,    // to start: it just came, or gave its cells back
+    kLoading,    // for rows from disk
+    kRestoring,  // rows that lie in RAM are put into the model's memory, slice by slice
     kPrefill,
     kDecode,
   } phase = Phase::kWaiting;
@@ -57,6 +59,7 @@ struct ScheduledRequest {
   int priority = 0;                       // the lowest come first
   std::size_t tokens = 0;                 // of the prompt, and of the reply so far
   std::size_t held = 0;                   // of these, in the model's memory
+  std::size_t restores = 0;               // of the others, so many are restored and not prefilled
   std::optional<Position> next_cut = {};  // a slice ends there at the latest: state is captured
   bool encodes = false;                   // its next slice is of a picture or sound that is still being encoded
   std::size_t at_once = 0;                // > 0: its next slice has just these tokens, whatever the limits say
@@ -94,9 +97,11 @@ struct CallLimits {
   std::size_t batch_tokens = 512;
   std::size_t shared_slice_tokens = 512;  // of a slice while others decode, prefill or wait
   std::size_t own_slice_tokens = 512;     // of a slice while there is nobody else
-  std::size_t ahead_slice_tokens = 512;   // of a slice that is computed ahead: see ahead_slice()
+  std::size_t ahead_slice_tokens = 512;   // of a slice that is computed ahead: see slice_meter.h
   std::size_t tile_tokens = kSliceTile;
   std::size_t pinned_tokens = 0;  // > 0: slices end at multiples of it, at cuts and at the prompt's end
+  double restored_token = 0;      // to restore a token takes as long as to prefill so many
+  bool slice_is_taken = false;    // other work took this round's slice: nothing is prefilled
 };
 
 struct ScheduleView {
@@ -127,6 +132,9 @@ struct NextSlice {
   bool operator==(const NextSlice&) const = default;
 };
 std::optional<NextSlice> next_slice(const ScheduleView& view);
+// Returns the admitted request whose rows are put into the model's memory next; nullopt if there is none, or one that
+// prefills comes before them.
+std::optional<std::size_t> next_restore(const ScheduleView& view);
 
 // Either an idle sequence, which leaves, or an admitted request, which is set aside.
 struct NextGiver {
@@ -136,8 +144,5 @@ struct NextGiver {
 };
 // Returns the sequence or request that gives cells back to `needy`; nullopt if only older requests hold any.
 std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy);
-
-// A slice that is computed ahead holds up a real request by about `slice_ms`; it has kSliceTile tokens at least.
-std::size_t ahead_slice(double prefill_tokens_per_s, double slice_ms);
 
 }  // namespace kvkeep::policy

@@ -94,6 +94,58 @@ TEST(NextSlice, EndsWhereTheFirstLimitDoes) {
   }
 }
 
+TEST(NextRestore, IsOfTheOneThatHasLeastToDo) {
+  const auto restoring = [](std::size_t held, std::size_t restores) {
+    return ScheduledRequest{.phase = Phase::kRestoring, .tokens = kTokens, .held = held, .restores = restores};
+  };
+  ScheduledRequest encodes = prefilling(19);
+  encodes.encodes = true;
+  const std::vector<std::tuple<std::string, std::vector<ScheduledRequest>, std::string>> cases{
+      {"nobody restores", {decoding(), prefilling(0)}, "none"},
+      {"what is restored takes a tenth of the time", {restoring(0, 10), restoring(0, 19)}, "1"},
+      {"the first one of equals", {restoring(0, 19), restoring(0, 19)}, "0"},
+      {"before a longer prefill", {prefilling(15), restoring(0, 17)}, "1"},
+      {"after a shorter one", {prefilling(17), restoring(0, 10)}, "none"},
+      {"not after one that waits for its picture", {encodes, restoring(0, 10)}, "1"},
+      {"a restore that was passed often enough", {prefilling(19), passed(restoring(0, 10), kMostPassed)}, "1"},
+      {"after a prefill that was", {passed(prefilling(0), kMostPassed), restoring(0, 19)}, "none"},
+      {"the lowest priority", {urgent(prefilling(0)), restoring(0, 19)}, "none"},
+  };
+  for (const auto& [name, admitted, restore] : cases) {
+    ScheduleView view{.admitted = admitted, .queued = {}, .idle = {}, .most_admitted = 3, .limits = {}};
+    view.limits.restored_token = 0.1;
+    const auto found = next_restore(view);
+    EXPECT_EQ(found ? std::to_string(*found) : "none", restore) << name;
+  }
+}
+
+// Carried out as the scheduler does: a restore takes as many turns as it has rows, and leaves no slice in its rounds.
+TEST(NextRestore, NeitherItNorAPrefillIsHeldUpForEver) {
+  ScheduleView view{.admitted = {}, .queued = {}, .idle = {}, .most_admitted = 3, .limits = {}};
+  view.admitted = {prefilling(0), prefilling(0), prefilling(0)};
+  std::vector<std::size_t> turns(3);
+  for (int round = 0; round < 300; ++round) {
+    for (std::size_t at = 0; at < 2; ++at) {  // short restores come all the time, next to a giant
+      if (view.admitted[at].phase == Phase::kRestoring && view.admitted[at].restores > 0) continue;
+      view.admitted[at] = {.phase = Phase::kRestoring, .tokens = kTokens, .restores = 5, .passed = 0};
+    }
+    view.admitted[2].tokens = 1'000'000;
+    const auto restore = next_restore(view);
+    const std::size_t at = restore ? *restore : next_slice(view)->at;
+    if (restore) --view.admitted[at].restores;
+    if (restore) ++view.admitted[at].held;
+    ++turns[at];
+    for (std::size_t i = 0; i < 3; ++i) view.admitted[i].passed = i == at ? 0 : view.admitted[i].passed + 1;
+  }
+  for (const std::size_t had : turns) EXPECT_GE(had, 300 / (kMostPassed + 2) - 1);
+}
+
+TEST(NextSlice, IsOfNobodyWhereOtherWorkTookIt) {
+  ScheduleView view{.admitted = {prefilling(0)}, .queued = {}, .idle = {}, .most_admitted = 3, .limits = {}};
+  view.limits.slice_is_taken = true;
+  EXPECT_EQ(text(next_slice(view)), "none");
+}
+
 TEST(NextSlice, IsShortWhileSomebodyWaitsForAPlace) {
   const CallLimits limits{.batch_tokens = 18, .shared_slice_tokens = 8, .own_slice_tokens = 16};
   auto queue = queue_of({5});

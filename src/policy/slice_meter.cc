@@ -68,4 +68,8 @@ std::size_t SliceMeter::within(double ms) const {
   return found - found % kSliceTile;
 }
 
+std::size_t ahead_slice(double prefill_tokens_per_s, double slice_ms) {
+  return std::max(kSliceTile, static_cast<std::size_t>(prefill_tokens_per_s * slice_ms / 1e3));
+}
+
 }  // namespace kvkeep::policy

@@ -52,4 +52,7 @@ class SliceMeter {
   Best twice_;  // of slices of twice as many
 };
 
+// A slice that is computed ahead holds up a real request by about `slice_ms`; it has kSliceTile tokens at least.
+std::size_t ahead_slice(double prefill_tokens_per_s, double slice_ms);
+
 }  // namespace kvkeep::policy

@@ -96,6 +96,7 @@ Status FakeMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> piec
   Status status;
   if (!shape().cacheable) status = unsupported("rows of this model cannot be restored");
   if (status.ok() && faults_.fires(&FakeFaults::fail_restore)) status = damaged("restore failed on demand");
+  if (on_restore_ && !pieces.empty()) on_restore_(pieces.back().wanted.end - pieces.front().wanted.begin);
   for (const cache::RowPiece& piece : pieces) {
     if (!status.ok()) break;
     status = append_piece(seq, piece);
@@ -165,6 +166,7 @@ Status FakeMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pie
   KVKEEP_ASSERT(shape().needs_points() && !pieces.empty(), "there is a point to restore");
   Status status;
   if (faults_.fires(&FakeFaults::fail_point)) status = damaged("restore of a point failed on demand");
+  if (on_restore_) on_restore_(0);
   if (status.ok()) status = shape().points ? set_point(seq, pieces.front().bytes) : set_windows(seq, pieces);
   if (!status.ok()) clear(seq);
   return status;

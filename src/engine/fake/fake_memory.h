@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -106,6 +108,9 @@ class FakeMemory final : public cache::ModelMemory {
   // A row that moved differs from each row that is computed, so that text tells if one was captured.
   Status shift(SeqId seq, TokenRange dropped) override;
 
+  // For tests: called on the engine thread with the number of rows, or 0 for a point, before they are put.
+  void set_on_restore(std::function<void(std::size_t rows)> hook) { on_restore_ = std::move(hook); }
+
   // For the engine's decode.
   std::uint32_t cells_available(SeqId seq) const { return ledger_.available(seq); }
   // Computes the token's row at the sequence's end. Returns the value to sample from. Precondition: a cell is free.
@@ -130,6 +135,7 @@ class FakeMemory final : public cache::ModelMemory {
   std::vector<std::byte> rows_;
   std::vector<SequenceState> sequences_;
   FakeCounters counters_;
+  std::function<void(std::size_t)> on_restore_;
 };
 
 }  // namespace kvkeep::engine::fake

@@ -7,9 +7,14 @@ namespace kvkeep::server {
 
 namespace {
 
+using Phase = Request::Phase;
+
+bool is_restoring(const Request& request) {
+  return request.phase == Phase::kLoading || request.phase == Phase::kRestoring;
+}
+
 bool is_prefilling(const Request& request) {
-  using Phase = Request::Phase;
-  const bool computes = request.phase == Phase::kPrefill || request.phase == Phase::kLoading;
+  const bool computes = request.phase == Phase::kPrefill || is_restoring(request);
   return computes && request.sink != nullptr && request.seq.has_value();
 }
 
@@ -21,8 +26,24 @@ Position known_to(const Request& request) {
   return complete ? request.known.end : Position{} + request.effective.tokens.size();
 }
 
-// The longest part that is longer than `reused`, and than what `known` says of the request that computes it.
-std::optional<AwaitedPrefix> find_longest(const Request& request, Position reused, Position (*known)(const Request&),
+// The request shares `shared` tokens with another one. Returns the end of the part of them that the other one brings
+// into the model's memory soon, if that is most of what the request would restore by itself, and takes at most twice as
+// long.
+std::optional<Position> restored_soon(const policy::CachedPrefix& prefix, const Request& other, Position shared,
+                                      const Sequences& sequences) {
+  if (!is_restoring(other) || !sequences.share_cells()) return std::nullopt;
+  const Position until = std::min(shared, other.restore.to());
+  if (until <= prefix.from_memory || prefix.to == prefix.from_memory) return std::nullopt;
+  const std::size_t own = prefix.to - prefix.from_memory;
+  const std::size_t left = other.restore.to() - sequences[*other.seq].end();
+  const bool worth = (until - prefix.from_memory) * 2 >= own && left <= own * 2;
+  return worth ? std::optional(until) : std::nullopt;
+}
+
+// The longest part that is longer than what can be reused now, and than what `known` says of the request that computes
+// it; or that is being restored.
+std::optional<AwaitedPrefix> find_longest(const Request& request, const policy::CachedPrefix& prefix,
+                                          Position (*known)(const Request&),
                                           std::span<const std::unique_ptr<Request>> active,
                                           const Sequences& sequences) {
   const LookupTiers tiers = request.tiers();
@@ -35,8 +56,12 @@ std::optional<AwaitedPrefix> find_longest(const Request& request, Position reuse
     if (!held.occupant.cached || other->job.tenant != request.job.tenant) continue;
     const std::size_t shared = std::min(common_prefix(other->effective.tokens, prompt), prompt.size() - 1);
     const Position until = Position{} + shared;
-    if (until <= held.end() || until <= reused || (longest && until <= longest->until)) continue;
-    if (until > known(*other)) longest = {.number = other->number, .seq = *other->seq, .until = until};
+    if (longest && until <= longest->until) continue;
+    const bool computes = until > held.end() && until > prefix.to && until > known(*other);
+    if (computes) longest = {.number = other->number, .seq = *other->seq, .until = until};
+    const auto soon = computes ? std::nullopt : restored_soon(prefix, *other, until, sequences);
+    if (soon && (!longest || *soon > longest->until))
+      longest = {.number = other->number, .seq = *other->seq, .until = *soon, .restored = true};
   }
   return longest;
 }
@@ -51,11 +76,11 @@ bool begin_to_wait(Request& request, const std::optional<AwaitedPrefix>& awaited
 
 }  // namespace
 
-std::optional<AwaitedPrefix> find_awaited(const Request& request, Position reused,
+std::optional<AwaitedPrefix> find_awaited(const Request& request, const policy::CachedPrefix& prefix,
                                           std::span<const std::unique_ptr<Request>> active,
                                           const Sequences& sequences) {
   const auto nothing = [](const Request&) { return Position{}; };
-  return find_longest(request, reused, nothing, active, sequences);
+  return find_longest(request, prefix, nothing, active, sequences);
 }
 
 bool has_ended(const AwaitedPrefix& awaited, std::span<const std::unique_ptr<Request>> active,
@@ -63,18 +88,19 @@ bool has_ended(const AwaitedPrefix& awaited, std::span<const std::unique_ptr<Req
   const auto found = std::ranges::find_if(
       active, [&](const auto& each) { return each->number == awaited.number && each->seq == awaited.seq; });
   if (found == active.end() || !is_prefilling(**found)) return true;
+  if (awaited.restored) return !is_restoring(**found);  // no other request shares rows before all are there
   return sequences[*(*found)->seq].end() >= awaited.until;
 }
 
-bool await_prefix(Request& request, Position reused, std::span<const std::unique_ptr<Request>> active,
-                  const Sequences& sequences, os::Clock& clock) {
-  return begin_to_wait(request, find_awaited(request, reused, active, sequences), clock);
+bool await_prefix(Request& request, const policy::CachedPrefix& prefix,
+                  std::span<const std::unique_ptr<Request>> active, const Sequences& sequences, os::Clock& clock) {
+  return begin_to_wait(request, find_awaited(request, prefix, active, sequences), clock);
 }
 
 bool await_unknown(Request& request, std::span<const std::unique_ptr<Request>> active, const Sequences& sequences,
                    os::Clock& clock) {
   if (request.search != nullptr) return false;  // it may have found more
-  return begin_to_wait(request, find_longest(request, Position{}, known_to, active, sequences), clock);
+  return begin_to_wait(request, find_longest(request, {}, known_to, active, sequences), clock);
 }
 
 std::size_t leave_place(std::vector<std::unique_ptr<Request>>& active, RequestQueue& queue, const Sequences& sequences,

@@ -26,8 +26,15 @@ class AwaitedPrefixTest : public PartsTest {
     sequences.begin_capture(*active.back()->seq);
     if (held > 0) decode(sequences, *active.back()->seq, prompt);
   }
-  std::optional<Position> awaited_by(const Request& request, std::uint32_t reused) {
-    const auto found = find_awaited(request, Position{reused}, active, sequences);
+  static policy::CachedPrefix reused(std::uint32_t from_memory, std::uint32_t to) {
+    policy::CachedPrefix prefix;
+    prefix.from_memory = Position{from_memory};
+    prefix.to = Position{to};
+    return prefix;
+  }
+  // One that could reuse `to` tokens now, and some of them without a restore.
+  std::optional<Position> awaited_by(const Request& request, std::uint32_t to, std::uint32_t from_memory = 0) {
+    const auto found = find_awaited(request, reused(from_memory, to), active, sequences);
     return found ? std::optional(found->until) : std::nullopt;
   }
 
@@ -53,7 +60,7 @@ TEST_F(AwaitedPrefixTest, AwaitsTheLongestOfSeveral) {
   add_prefilling(counting(60), 0);
   add_prefilling(counting(90), 0);
   const auto request = request_of(counting(100), 9);
-  const auto found = find_awaited(*request, Position{}, active, sequences);
+  const auto found = find_awaited(*request, {}, active, sequences);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->number, 2U);
   EXPECT_EQ(found->until, Position{90});
@@ -83,7 +90,7 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenThePrefixIsComputedAndNotBefore) {
   add_prefilling(counting(100), 40);
   RequestQueue queue;
   auto request = request_of(counting(80), 0);
-  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences, os::real_clock()));
+  ASSERT_TRUE(await_prefix(*request, {}, active, sequences, os::real_clock()));
   EXPECT_EQ(request->awaited, 1U);
   queue.put_back(std::move(request));
   EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
@@ -97,7 +104,7 @@ TEST_F(AwaitedPrefixTest, GoesOnWhenThePrefixIsComputedAndNotBefore) {
 TEST_F(AwaitedPrefixTest, GoesOnWhenNobodyComputesItAnyMore) {
   add_prefilling(counting(100), 40);
   add_prefilling(counting(50, 500), 0);
-  ASSERT_TRUE(await_prefix(*active[1], Position{}, active, sequences, os::real_clock()) == false);
+  ASSERT_TRUE(await_prefix(*active[1], {}, active, sequences, os::real_clock()) == false);
   active[1]->phase = Request::Phase::kWaiting;
   active[1]->awaits = AwaitedPrefix{.number = 1, .seq = *active[0]->seq, .until = Position{80}};
   RequestQueue queue;
@@ -114,7 +121,7 @@ TEST_F(AwaitedPrefixTest, AnotherReplyToTheSamePromptIsNotTheOneThatComputes) {
   active[1]->number = active[0]->number;
   RequestQueue queue;
   auto request = request_of(counting(80), 9);
-  ASSERT_TRUE(await_prefix(*request, Position{}, active, sequences, os::real_clock()));
+  ASSERT_TRUE(await_prefix(*request, {}, active, sequences, os::real_clock()));
   queue.put_back(std::move(request));
   EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
 }
@@ -137,6 +144,48 @@ TEST_F(AwaitedPrefixTest, NoLookUpIsNeededWhereTheOneThatComputesKnewNothing) {
   active[0]->job.scored_prompt.reset();
   active[0]->from_beginning = true;
   EXPECT_FALSE(waits(80)) << "so it did";
+}
+
+// A request that restores [0, 90) has the first 20 tokens in the model's memory.
+class AwaitedRestoreTest : public AwaitedPrefixTest {
+ protected:
+  AwaitedRestoreTest() {
+    add_prefilling(counting(100), 20);
+    active[0]->phase = Request::Phase::kRestoring;
+    active[0]->restore.begin(nullptr, Position{90}, false);
+  }
+  std::optional<Position> awaited_by_one_that_shares(std::size_t shared, std::uint32_t to, std::uint32_t from_memory) {
+    auto prompt = counting(shared);
+    prompt.push_back(1);
+    return awaited_by(*request_of(prompt, 9), to, from_memory);
+  }
+};
+
+TEST_F(AwaitedRestoreTest, RowsAreRestoredOnce) {
+  EXPECT_EQ(awaited_by_one_that_shares(80, 80, 0), Position{80});
+  active[0]->phase = Request::Phase::kLoading;
+  EXPECT_EQ(awaited_by_one_that_shares(80, 80, 0), Position{80}) << "they are being read first";
+  EXPECT_EQ(awaited_by_one_that_shares(95, 90, 0), Position{95}) << "the rest is computed then";
+}
+
+TEST_F(AwaitedRestoreTest, NobodyWaitsForLittle) {
+  EXPECT_FALSE(awaited_by_one_that_shares(80, 80, 80)) << "all is in memory";
+  EXPECT_FALSE(awaited_by_one_that_shares(35, 35, 10)) << "70 tokens are restored for 25";
+  EXPECT_TRUE(awaited_by_one_that_shares(45, 45, 10));
+  EXPECT_FALSE(awaited_by_one_that_shares(40, 80, 10)) << "most of what it would restore is not among them";
+}
+
+TEST_F(AwaitedRestoreTest, GoesOnWhenAllRowsAreThereOrWillNotBe) {
+  for (const Request::Phase phase : {Request::Phase::kPrefill, Request::Phase::kWaiting}) {
+    active[0]->phase = Request::Phase::kRestoring;
+    RequestQueue queue;
+    auto request = request_of(counting(81), 9);
+    ASSERT_TRUE(await_prefix(*request, reused(0, 80), active, sequences, os::real_clock()));
+    queue.put_back(std::move(request));
+    EXPECT_FALSE(release_awaiting(queue, active, sequences, 0));
+    active[0]->phase = phase;
+    EXPECT_TRUE(release_awaiting(queue, active, sequences, 0));
+  }
 }
 
 TEST_F(AwaitedPrefixTest, OneThatGoesBackTakesThoseAlongThatWouldBeChosenInVain) {

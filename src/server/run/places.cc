@@ -15,7 +15,8 @@ std::string_view state_of(const Place& place) {
   if (!place.running) return "idle";
   switch (place.phase) {
     case Phase::kWaiting: return "waiting";
-    case Phase::kLoading: return "loading";
+    case Phase::kLoading:
+    case Phase::kRestoring: return "loading";
     case Phase::kPrefill: return "prefilling";
     case Phase::kDecode: return "decoding";
   }

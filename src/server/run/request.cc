@@ -263,8 +263,8 @@ std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests) {
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences) {
   std::size_t promised = 0;
   for (const auto& request : requests) {
-    const bool grows = request->phase == Request::Phase::kLoading || request->phase == Request::Phase::kPrefill;
-    if (!grows || !request->seq) continue;
+    const bool waits = request->phase == Request::Phase::kWaiting;
+    if (waits || request->phase == Request::Phase::kDecode || !request->seq) continue;
     promised += request->effective.tokens.size() - sequences[*request->seq].tokens.size();
   }
   return static_cast<std::uint32_t>(promised);
@@ -339,6 +339,7 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
           .priority = request.job.priority,
           .tokens = request.effective.tokens.size(),
           .held = held,
+          .restores = request.phase == Request::Phase::kRestoring ? request.restore.to() - (Position{} + held) : 0,
           .next_cut = end,
           .encodes = request.encodes(),
           .at_once = chunk && chunk->begin.value() == held ? chunk->size() : 0,

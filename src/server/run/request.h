@@ -27,11 +27,12 @@
 
 namespace kvkeep::server {
 
-// A prefix that another request is prefilling (awaited_prefix.h).
+// A prefix that another request is prefilling or restoring (awaited_prefix.h).
 struct AwaitedPrefix {
   std::uint64_t number = 0;  // of that request; further replies to one prompt share it
   SeqId seq = SeqId{0};      // that it runs on
   Position until = {};
+  bool restored = false;  // and not computed
 };
 
 struct Request {
@@ -87,8 +88,10 @@ struct Request {
   bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
   // Returns true if it prefills, and waits for the encoder.
   bool encodes() const { return phase == Phase::kPrefill && must_encode && encoding != nullptr && !encoding->done(); }
-  // Returns true if a call of the model can bring it forward.
-  bool has_work() const { return phase == Phase::kDecode || (phase == Phase::kPrefill && !encodes()); }
+  // Returns true if a call of the model, or of its memory, can bring it forward.
+  bool has_work() const {
+    return phase == Phase::kDecode || phase == Phase::kRestoring || (phase == Phase::kPrefill && !encodes());
+  }
   LookupTiers tiers() const {
     const bool any = !from_beginning && !wants_scores();
     return {.memory = any && !fork_refused, .cache = any && !restore.gave_up()};
@@ -172,7 +175,7 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
 // Further replies of these requests, whose prompts are still to be computed.
 std::size_t branches_of(std::span<const std::unique_ptr<Request>> requests);
 
-// Cells that requests will take whose rows are being read from disk, or whose prompts are being prefilled.
+// Cells that requests will take whose rows are being read or restored, or whose prompts are being prefilled.
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);
 
 // Splits requests into groups that may decode in one call, which has one set of scales of adapters.

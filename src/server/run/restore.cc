@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "policy/next_call.h"
 
 namespace kvkeep::server {
 
@@ -13,6 +14,9 @@ using Kind = RestoreUnit::Kind;
 
 // After this many failed reads a request is prefilled.
 constexpr int kMostFailedReads = 4;
+
+// Rows of a unit, if the restore goes on after it.
+constexpr std::size_t kLeastRows = policy::kSliceTile;
 
 // Returns true if `point` makes `at` restorable, or is a part of what does.
 bool puts_at(const cache::LeasedPoint& point, Position at) { return point.range.end >= at && point.range.begin <= at; }
@@ -40,17 +44,20 @@ RestoreUnit Restore::next(Position from, const RestoreSteps& steps) const {
   return {.kind = Kind::kRead, .range = {ready, end}, .point = end == to_ ? point : std::nullopt};
 }
 
-// Returns the end of a segment, about `most` bytes after `from`.
+// Returns a position about `most` bytes after `from`, but some rows in any case: each put costs a little by itself.
 Position Restore::put_end(Position from, Position ready, ByteCount most) const {
-  ByteCount bytes;
+  std::uint64_t left = most.value();
   Position end = from;
   for (const cache::LeasedStep& step : lease_->steps()) {
     if (step.range.end <= from) continue;
-    bytes += step.bytes;
-    if (end > from && bytes > most) break;
-    end = step.range.end;
+    const std::uint64_t of_row = step.bytes.value() / std::max<std::uint64_t>(1, step.stored.size());
+    const std::uint64_t rows = step.range.end - end;
+    const bool fits = of_row == 0 || rows <= left / of_row;
+    end = end + (fits ? rows : left / of_row);
+    if (!fits) break;
+    left -= rows * of_row;
   }
-  return std::min(ready, end);
+  return std::min(ready, std::max(end, from + kLeastRows));
 }
 
 std::vector<cache::RowPiece> Restore::pieces(const RestoreUnit& unit) const {
@@ -107,15 +114,6 @@ void Restore::give_up(const RestoreUnit& unit, const Error& error, cache::Cache&
   for (const cache::LeasedPoint& point : lease_->points()) {
     if (unit.kind == Kind::kPoint && puts_at(point, *unit.point)) cache.report_damaged(point.id);
   }
-}
-
-double bytes_of(const RestoreUnit& unit, const std::vector<cache::RowPiece>& pieces) {
-  double bytes = 0;
-  for (const cache::RowPiece& piece : pieces) {
-    const std::size_t size = piece.bytes.size();
-    bytes += static_cast<double>(unit.kind == Kind::kPoint ? size : size * piece.wanted.size() / piece.stored.size());
-  }
-  return bytes;
 }
 
 }  // namespace kvkeep::server

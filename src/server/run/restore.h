@@ -87,7 +87,4 @@ class Restore {
   std::optional<MissReason> miss_;
 };
 
-// Returns how many bytes of a unit's pieces are copied.
-double bytes_of(const RestoreUnit& unit, const std::vector<cache::RowPiece>& pieces);
-
 }  // namespace kvkeep::server

@@ -29,7 +29,7 @@ class RestoreTest : public PartsTest {
       if (unit.kind == Kind::kNone) return units;
       const auto pieces = restore.pieces(unit);
       const bool point = unit.kind == Kind::kPoint;
-      EXPECT_GT(bytes_of(unit, pieces), 0);
+      EXPECT_FALSE(pieces.empty());
       EXPECT_TRUE(
           (point ? engine.memory().restore_point(kSeq, pieces) : engine.memory().restore_rows(kSeq, pieces)).ok());
       restore.count(unit, false, stats_);
@@ -50,11 +50,19 @@ TEST_F(RestoreTest, RowsInMemoryComeAtOnce) {
   EXPECT_EQ(stats_.point, CachePoint::kNone);
 }
 
-// The head of a prompt has segments of its own: [0, 32), [32, 256), then the rest.
-TEST_F(RestoreTest, OrSegmentBySegment) {
-  Restore restore;
-  restore.begin(cache.lease(tokens_), Position{280}, false);
-  EXPECT_EQ(restore_all(restore, ByteCount{1}), "rows 32 rows 256 rows 280 ");
+// The head of a prompt has segments of its own: [0, 32), [32, 256), then the rest. A row has 32 bytes here, and each
+// segment a header.
+TEST_F(RestoreTest, OrAFewBytesAtATimeWhereverSegmentsEnd) {
+  const auto all = [&](std::uint64_t rows) {
+    Restore restore;
+    restore.begin(cache.lease(tokens_), Position{280}, false);
+    engine.memory().clear(kSeq);
+    return restore_all(restore, ByteCount{rows * 32});
+  };
+  EXPECT_EQ(all(0), "rows 64 rows 128 rows 192 rows 256 rows 280 ") << "a few rows in any case";
+  EXPECT_EQ(all(100), "rows 100 rows 200 rows 280 ");
+  EXPECT_EQ(all(250), "rows 250 rows 280 ");
+  EXPECT_EQ(all(300), "rows 280 ");
 }
 
 TEST_F(RestoreTest, NothingIsToBeDoneWhereNothingIsTaken) {

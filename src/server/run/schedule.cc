@@ -99,21 +99,44 @@ std::size_t Schedule::pinned_tokens() const {
 }
 
 policy::CallLimits Schedule::limits(const policy::Rates& rates) const {
-  const std::size_t by_time = options_.slice_ms > 0 ? slices_.within(options_.slice_ms) : model_.batch_tokens;
+  const double slice_ms = std::max(0.0, options_.slice_ms - spent_ms_);
+  const std::size_t by_time = options_.slice_ms > 0 ? slices_.within(slice_ms) : model_.batch_tokens;
   return {.batch_tokens = model_.batch_tokens,
           .shared_slice_tokens = by_time,
           .own_slice_tokens = std::max(by_time, slices_.efficient()),
           .ahead_slice_tokens = policy::ahead_slice(rates.prefill_tokens_per_s, options_.ahead_slice_ms),
-          .pinned_tokens = pinned_tokens()};
+          .pinned_tokens = pinned_tokens(),
+          .restored_token = restored_token(rates),
+          .slice_is_taken = slice_is_taken()};
+}
+
+double Schedule::restored_token(const policy::Rates& rates) const {
+  constexpr std::size_t kMany = 1'024;  // so that the bytes of a header are few
+  if (rates.ram_restore_bytes_per_s <= 0) return 0;
+  const double bytes = static_cast<double>(memory_.rows_bytes(kMany)) / static_cast<double>(kMany);
+  return std::min(1.0, bytes / rates.ram_restore_bytes_per_s * rates.prefill_tokens_per_s);
+}
+
+// A slice in what is left would be short, and short ones are slow.
+bool Schedule::slice_is_taken() const { return spent_ms_ > 0 && spent_ms_ * 2 >= options_.slice_ms; }
+
+void Schedule::begin_round(std::span<const std::unique_ptr<Request>> admitted, const Request* last,
+                           double restored_ms) {
+  spent_ms_ = restored_ms;
+  if (last != nullptr && slice_is_taken()) pass(admitted, *last);
+}
+
+void Schedule::pass(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen) {
+  for (const auto& other : admitted) other->passed = other.get() == &chosen ? 0 : other->passed + 1;
 }
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
                           double ms) {
   slices_.note(tokens, ms);
+  pass(admitted, chosen);
   const std::uint64_t before = std::exchange(prefilled_last_, chosen.number);
   bool preempted = false;
   for (const auto& other : admitted) {
-    other->passed = other.get() == &chosen ? 0 : other->passed + 1;
     const bool is_preempted =
         other->number == before && before != chosen.number && other->phase == Request::Phase::kPrefill;
     other->stats.preemptions += is_preempted ? 1 : 0;

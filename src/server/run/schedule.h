@@ -44,12 +44,17 @@ class Schedule {
   // How far apart state of a request that prefills is captured.
   CaptureStride capture_stride(const Request& request) const;
 
+  // A round begins. Restores took so long of its slice, `last` had the last of them; null: there was none.
+  void begin_round(std::span<const std::unique_ptr<Request>> admitted, const Request* last, double restored_ms);
   // The chosen request got a slice: it took so long, and passed the others. Returns true if one of them had the slice
   // before it and is not done: it was preempted.
   bool note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
                   double ms);
 
  private:
+  static void pass(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen);
+  bool slice_is_taken() const;
+  double restored_token(const policy::Rates& rates) const;
   policy::CallLimits limits(const policy::Rates& rates) const;
   std::size_t pinned_tokens() const;
   std::size_t to_pin(Position captured, std::size_t stride) const;
@@ -59,6 +64,7 @@ class Schedule {
   const cache::ModelMemory& memory_;
   const Sequences& sequences_;
   policy::SliceMeter slices_;
+  double spent_ms_ = 0;               // of this round's slice
   std::uint64_t prefilled_last_ = 0;  // the number of the request that had the last slice
 };
 

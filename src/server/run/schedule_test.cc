@@ -66,6 +66,42 @@ TEST_F(ScheduleTest, SlicesFollowTheTimeThatTheyTook) {
   EXPECT_EQ(unbounded.view(admitted, queue, {}).limits.shared_slice_tokens, engine.description().batch_tokens);
 }
 
+TEST_F(ScheduleTest, ASliceHasTheTimeThatRestoresLeave) {
+  add_prefilling(1);
+  add_prefilling(2);
+  Schedule schedule = make_schedule({.parallel = 2, .slice_ms = 150});
+  for (int i = 0; i < 30; ++i) (void)schedule.note_slice(admitted, *admitted[0], 128, 128);
+  const auto limits = [&] { return schedule.view(admitted, queue, {}).limits; };
+  schedule.begin_round(admitted, admitted[1].get(), 0);
+  EXPECT_EQ(limits().shared_slice_tokens, 128U);
+  EXPECT_EQ(admitted[0]->passed, 0U);
+  schedule.begin_round(admitted, admitted[1].get(), 70);
+  EXPECT_EQ(limits().shared_slice_tokens, 64U) << "80 ms are left";
+  EXPECT_FALSE(limits().slice_is_taken);
+  EXPECT_EQ(admitted[0]->passed, 0U);
+  schedule.begin_round(admitted, admitted[1].get(), 75);
+  EXPECT_TRUE(limits().slice_is_taken);
+  EXPECT_EQ(policy::next_slice(schedule.view(admitted, queue, {})), std::nullopt);
+  EXPECT_EQ(admitted[0]->passed, 1U) << "the restore had the slice";
+  EXPECT_EQ(admitted[1]->passed, 0U);
+  schedule.begin_round(admitted, nullptr, 0);
+  EXPECT_FALSE(limits().slice_is_taken);
+}
+
+// Its rows have 32 bytes each.
+TEST_F(ScheduleTest, ShowsHowMuchWorkARestoreIs) {
+  add_prefilling(1);
+  Request& request = *admitted[0];
+  request.restore.begin(nullptr, Position{150}, false);
+  const Schedule schedule = make_schedule({.parallel = 1, .slice_ms = 150});
+  const policy::Rates rates{.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 32'000};
+  EXPECT_EQ(schedule.view(admitted, queue, rates).admitted[0].restores, 0U);
+  request.phase = Request::Phase::kRestoring;
+  EXPECT_EQ(schedule.view(admitted, queue, rates).admitted[0].restores, 150U);
+  EXPECT_NEAR(schedule.view(admitted, queue, rates).limits.restored_token, 0.1, 0.001);
+  EXPECT_EQ(schedule.view(admitted, queue, {}).limits.restored_token, 0) << "no rate is known yet";
+}
+
 class SchedulePins : public PartsTest {
  protected:
   SchedulePins() : PartsTest({.cells = 4000, .batch_tokens = 64, .memory_class = engine::MemoryClass::kWindowed}) {}

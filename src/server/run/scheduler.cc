@@ -17,6 +17,7 @@
 #include "server/run/places.h"
 #include "server/run/prefill_cuts.h"
 #include "server/run/request_queue.h"
+#include "server/run/restorer.h"
 #include "server/run/schedule.h"
 #include "server/run/scheduler_stats.h"
 #include "server/run/search.h"
@@ -31,6 +32,10 @@ constexpr std::size_t kEstimatesPerRound = 2;
 constexpr std::chrono::milliseconds kLongestWait{100};  // then a client that left an idle scheduler is noticed
 
 bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
+
+bool any_in(std::span<const std::unique_ptr<Request>> requests, Request::Phase phase) {
+  return std::ranges::any_of(requests, [=](const auto& request) { return request->phase == phase; });
+}
 
 }  // namespace
 
@@ -64,6 +69,10 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                                            engine.memory(), sequences_)),
       media_(std::make_unique<EncodedMedia>(options.projector, clock, inbox_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
+      restorer_(std::make_unique<Restorer>(
+          RestorerOptions{.load_window = options.load_window, .slice_ms = options.slice_ms}, engine.memory(),
+          sequences_, cache, clock, inbox_, rates_,
+          [this](const Request& request, std::size_t count) { return find_cells(request, count); })),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { inbox_.deliver({nullptr, std::move(result)}); }) {}
 
@@ -116,6 +125,7 @@ void Scheduler::run() {
     sequences_.expire_idle();
     admit();
     decode_step();
+    restore_turn();
     prefill_slice();
     if (options_.embeddings != nullptr) options_.embeddings->turn();
     note_now();
@@ -169,7 +179,7 @@ bool Scheduler::start(Request& request) {
   request.note_known(found.known);
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
-  if (await_prefix(request, policy::choose_prefix(found.view).to, active_, sequences_, clock_)) return true;
+  if (await_prefix(request, policy::choose_prefix(found.view), active_, sequences_, clock_)) return true;
   if (plan.start == policy::Plan::Start::kWait) {
     request.stats.waits.begin(WaitCause::kCells, clock_.monotonic_ns());
     if (!std::exchange(request.told_to_wait, true) && !request.reported) log_waiting(request.job, request.stats);
@@ -215,21 +225,41 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
   if (!request.start_counted) request.stats.count_memory(plan.from_memory.value());
   if (lease != nullptr) cache_.note_use(*lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
   request.restore.begin(std::move(lease), std::max(plan.from_memory, plan.restored_to), plan.point);
+  request.passed = 0;
   continue_restore(request);
 }
 
 // ---- restoring ----
 
-// Restores state in RAM, and reads state on disk; then the rest of the prompt is prefilled.
+// While others decode, requests whose state lies in RAM take turns: no more of it is put into the model's memory in a
+// round than a slice of prefill takes, and a slice in the same round has only the rest of that time.
+void Scheduler::restore_turn() {
+  const bool shared = any_in(active_, Phase::kDecode);
+  RestoreTurn turn = restorer_->begin_turn(shared);
+  const Request* last = nullptr;
+  while (!turn.over && any_in(active_, Phase::kRestoring)) {
+    const auto next = policy::next_restore(schedule());
+    if (!next) break;
+    last = active_[*next].get();
+    go_on(*active_[*next], turn);
+  }
+  schedule_->begin_round(active_, last, shared ? turn.spent_ms : 0);
+}
+
+// Restores state in RAM, or in the next turns if others decode, and reads state on disk; then the rest of the prompt is
+// prefilled.
 void Scheduler::continue_restore(Request& request) {
-  const RestoreSteps steps{.most_read = options_.load_window, .rows_at_once = engine_.memory().own_cells()};
-  for (;;) {
-    const RestoreUnit unit = request.restore.next(sequences_[*request.seq].end(), steps);
-    if (unit.kind == RestoreUnit::Kind::kNone) return begin_prefill(request);
-    if (unit.kind == RestoreUnit::Kind::kRead) return begin_read(request, unit);
-    // Replies may have grown into the cells that the plan counted on.
-    if (!find_cells(request, unit.range.size())) return set_aside(request, false);
-    if (!restore(request, unit)) return start_again(request);
+  RestoreTurn turn{.over = any_in(active_, Phase::kDecode)};
+  go_on(request, turn);
+}
+
+void Scheduler::go_on(Request& request, RestoreTurn& turn) {
+  switch (restorer_->go_on(request, turn)) {
+    case Restorer::Outcome::kDone: return begin_prefill(request);
+    case Restorer::Outcome::kReads:
+    case Restorer::Outcome::kPaused: return;
+    case Restorer::Outcome::kNoCells: return set_aside(request, false);
+    case Restorer::Outcome::kRefused: return start_again(request);
   }
 }
 
@@ -243,15 +273,6 @@ void Scheduler::start_again(Request& request) {
   changed_ = true;
 }
 
-void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
-  request.phase = Phase::kLoading;
-  request.load_started_ns = clock_.monotonic_ns();
-  request.stats.waits.begin(WaitCause::kDisk, request.load_started_ns);
-  cache_.load(
-      request.restore.lease(), unit.range,
-      [this, target = &request](cache::LoadResult result) { inbox_.deliver({target, std::move(result)}); }, unit.point);
-}
-
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   if (request.sink == nullptr) return forget(reading_, request);
   note_loaded(request, result, clock_.monotonic_ns(), rates_);
@@ -259,29 +280,6 @@ void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   if (inbox_.stopping() || !request.seq || ends(request, clock_.monotonic_ns())) return request.restore.end();
   const bool goes_on = result.status.ok() || take_less(request, sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
-}
-
-// Puts a unit into the model's memory. Returns false if the memory refused.
-bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
-  const std::vector<cache::RowPiece> pieces = request.restore.pieces(unit);
-  const bool point = unit.kind == RestoreUnit::Kind::kPoint;
-  const TokenSpan tokens = TokenSpan(request.effective.tokens).first(unit.range.end.value());
-  const std::int64_t begin_ns = clock_.monotonic_ns();
-  const Status restored =
-      point ? sequences_.restore_point(*request.seq, pieces) : sequences_.restore_rows(*request.seq, pieces, tokens);
-  const double ms = ms_since(begin_ns);
-  request.stats.load_ms += ms;
-  if (!restored) {
-    spdlog::warn("kv cache restore failed: {}; prefilling instead id={}", restored.error().message, request.job.id);
-    request.restore.give_up(unit, restored.error(), cache_, request.stats);
-    return false;
-  }
-  const double bytes = bytes_of(unit, pieces);
-  rates_.note_restored(bytes, ms);
-  request.stats.restored.add(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
-  if (!request.start_counted) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
-  request.restore.note_done(unit);
-  return true;
 }
 
 void Scheduler::begin_prefill(Request& request) {
@@ -562,8 +560,7 @@ void Scheduler::end_all() {
   if (options_.embeddings != nullptr) options_.embeddings->end();
   for (const Question& question : inbox_.take_questions(SIZE_MAX)) question(&stop);
   // Reads in flight hold pointers to requests: wait for them.
-  while (audit_.loading() || !reading_.empty() ||
-         std::ranges::any_of(active_, [](const auto& each) { return each->phase == Phase::kLoading; })) {
+  while (audit_.loading() || !reading_.empty() || any_in(active_, Phase::kLoading)) {
     inbox_.await_loaded(kLongestWait);
     collect();
   }

@@ -51,12 +51,13 @@ class Embeddings;
 class EncodedMedia;
 class Places;
 class RequestQueue;
+class Restorer;
 class Schedule;
 class Searches;
 struct ExplainOptions;
 struct Overdue;
 struct Request;
-struct RestoreUnit;
+struct RestoreTurn;
 struct SchedulerStats;
 
 struct SchedulerOptions {
@@ -137,10 +138,10 @@ class Scheduler {
   void match_text(Request& request);
   PlanTerms terms() const;
   void execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease);
+  void restore_turn();
   void continue_restore(Request& request);
-  void begin_read(Request& request, const RestoreUnit& unit);
+  void go_on(Request& request, RestoreTurn& turn);
   void note_read(Request& request, const cache::LoadResult& result);
-  bool restore(Request& request, const RestoreUnit& unit);
   void start_again(Request& request);
   void begin_prefill(Request& request);
   void report_start(Request& request);
@@ -197,6 +198,7 @@ class Scheduler {
   const std::unique_ptr<Schedule> schedule_;
   const std::unique_ptr<EncodedMedia> media_;
   policy::RateMeter rates_;
+  const std::unique_ptr<Restorer> restorer_;
   policy::RestoreTrials trials_;
   Audit audit_;
   bool heeded_distrust_ = false;

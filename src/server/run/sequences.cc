@@ -172,8 +172,8 @@ Status Sequences::shift(SeqId seq, TokenRange dropped) {
 
 void Sequences::release(SeqId seq, policy::CutReason reason, std::int64_t keep_s) {
   Sequence& held = at(seq);
-  const bool unwanted = held.track && cache_.is_unwanted(*held.track);
-  if (!held.occupant.cached || unwanted) return clear(seq);
+  const bool restored = held.track.has_value();  // else the request ended before its rows were there
+  if (!held.occupant.cached || !restored || cache_.is_unwanted(*held.track)) return clear(seq);
   capture(seq, reason);
   capture_point(seq, reason);
   if (keep_s > 0 && held.track) cache_.keep(*held.track, keep_s * 1'000'000'000);

@@ -82,6 +82,7 @@ class Sequences {
   std::span<const Sequence> all() const { return sequences_; }
   std::optional<SeqId> free() const;
   std::vector<policy::IdleSequence> idle() const;
+  bool share_cells() const { return !memory_.own_cells() && memory_.rows_bytes(1) > 0; }  // of common rows
   std::uint32_t cells_free() const { return memory_.cells_total() - memory_.cells_used(); }
   // Counts the cells that sequences share once a second at most, because that looks at each cell.
   CellCounts count_cells();

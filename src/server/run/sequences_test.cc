@@ -54,6 +54,21 @@ TEST_F(SequencesTest, ASequenceWhoseStateWasClearedMeanwhileIsFreed) {
   EXPECT_EQ(cache.stats().tokens, 60U) << "only those of the other";
 }
 
+// The request ended in the middle of a restore: no other one could share these rows.
+TEST_F(SequencesTest, ASequenceThatWasNotRestoredWholeIsFreed) {
+  Sequences sequences = make_sequences();
+  const auto tokens = counting(60);
+  (void)run(sequences, tokens);
+  sequences.clear_idle();
+  const SeqId seq = *sequences.place({});
+  sequences.occupy(seq, {.id = "test", .cached = true}, {});
+  const auto lease = cache.lease(tokens);
+  ASSERT_TRUE(sequences.restore_rows(seq, lease->pieces({Position{}, Position{40}}), TokenSpan(tokens).first(40)).ok());
+  sequences.release(seq, policy::CutReason::kTurn, 0);
+  EXPECT_EQ(sequences[seq].state, State::kFree);
+  EXPECT_EQ(engine.memory().cells_used(), 0U);
+}
+
 TEST_F(SequencesTest, AFourthOneTakesThePlaceOfTheOneIdleLongest) {
   Sequences sequences = make_sequences();
   const SeqId first = run(sequences, counting(50, 100));
@@ -130,7 +145,7 @@ TEST_F(SequencesTest, OneThatEndsBeforeItBeganToCaptureKeepsNothing) {
   const SeqId seq = *sequences.place({});
   sequences.occupy(seq, {.id = "test"}, {});
   sequences.release(seq, policy::CutReason::kTurn, 3600);
-  EXPECT_EQ(sequences[seq].state, State::kIdle);
+  EXPECT_EQ(sequences[seq].state, State::kFree);
   EXPECT_FALSE(sequences[seq].shared_with(kNoTenant));
 }
 

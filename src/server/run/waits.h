@@ -12,10 +12,10 @@ namespace kvkeep::server {
 
 enum class WaitCause : std::uint8_t {
   kPlace,    // as many requests run as may, or others come first
-  kPrefix,   // another request is prefilling a prefix of its prompt
+  kPrefix,   // another request is prefilling, or restoring, a prefix of its prompt
   kCells,    // the model's memory has no room for it
   kDisk,     // its state is read
-  kTurn,     // it prefills, and the model computes for others
+  kTurn,     // it prefills or restores, and others have the turn
   kEncoder,  // a picture or sound that comes next in its prompt is encoded
 };
 inline constexpr std::array kWaitCauses = {WaitCause::kPlace, WaitCause::kPrefix, WaitCause::kCells,
