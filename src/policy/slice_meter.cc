@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace kvkeep::policy {
 
@@ -16,12 +15,7 @@ std::size_t class_of(std::size_t tokens) { return static_cast<std::size_t>(std::
 
 }  // namespace
 
-void SliceMeter::Best::note(double sample) {
-  ms_per_token = samples == 0 ? sample : std::min(ms_per_token, sample);
-  ++samples;
-}
-
-void SliceMeter::note(std::size_t tokens, double ms) {
+void SliceMeter::note(const SliceAt& at, std::size_t tokens, double ms) {
   if (tokens < kSliceTile) return;
   const std::size_t own = std::min(class_of(tokens), kClasses - 1);
   const double sample = std::max(ms, kLeastMs) / static_cast<double>(tokens);
@@ -34,19 +28,7 @@ void SliceMeter::note(std::size_t tokens, double ms) {
     if (i > own) ms_per_token_[i] = std::clamp(ms_per_token_[i] * kHope, known * kMostHope, known);
   }
   longest_ = std::max(longest_, tokens);
-  compare(tokens, sample);
-}
-
-// Slices next to each other in time are compared, so that the growing context makes no difference.
-void SliceMeter::compare(std::size_t tokens, double sample) {
-  if (settled_) return;
-  if (class_of(tokens) == class_of(own_) && now_.samples < kSamples) now_.note(sample);
-  if (class_of(tokens) == class_of(own_ * 2) && trying()) twice_.note(sample);
-  if (twice_.samples < kSamples) return;
-  settled_ = twice_.ms_per_token > now_.ms_per_token * kGain;
-  if (settled_) return;
-  own_ *= 2;
-  now_ = std::exchange(twice_, {});
+  own_.note(at, tokens, ms);
 }
 
 std::size_t SliceMeter::within(double ms) const {

@@ -13,43 +13,28 @@
 #include <cstdint>
 
 #include "policy/next_call.h"
+#include "policy/own_slice.h"
 
 namespace kvkeep::policy {
-
-inline constexpr std::size_t kLeastOwnSlice = 128;  // from here on, longer ones pay only on some machines
 
 class SliceMeter {
  public:
   // A slice took so long. Those shorter than a tile say little.
-  void note(std::size_t tokens, double ms);
+  void note(const SliceAt& at, std::size_t tokens, double ms);
 
   // Returns the most tokens that take at most `ms`, by what was measured; at most twice what was tried. A multiple of
   // kSliceTile, however long one takes.
   std::size_t within(double ms) const;
 
-  // Returns the least slice that prefills about as fast as any longer one. Tries twice its length, four times, once.
-  std::size_t efficient() const { return trying() ? own_ * 2 : own_; }
+  // Returns the least slice that prefills about as fast as any longer one, or one that is tried for that.
+  std::size_t efficient() const { return own_.tokens(); }
 
  private:
   static constexpr std::size_t kClasses = 24;  // by the bits of the number of tokens
-  static constexpr std::uint32_t kSamples = 4;
-  // Longer slices hold others up, so they are only taken if they are faster by this factor.
-  static constexpr double kGain = 0.93;
-
-  struct Best {
-    double ms_per_token = 0;
-    std::uint32_t samples = 0;
-    void note(double sample);
-  };
-  bool trying() const { return !settled_ && now_.samples >= kSamples; }
-  void compare(std::size_t tokens, double sample);
 
   std::array<double, kClasses> ms_per_token_{};  // 0: unknown
   std::size_t longest_ = 0;                      // slice so far
-  std::size_t own_ = kLeastOwnSlice;
-  bool settled_ = false;
-  Best now_;    // of slices of own_ tokens or a little more
-  Best twice_;  // of slices of twice as many
+  OwnSlice own_;
 };
 
 // A slice that is computed ahead holds up a real request by about `slice_ms`; it has kSliceTile tokens at least.

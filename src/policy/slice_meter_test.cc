@@ -24,7 +24,7 @@ TEST(SliceMeter, BeginsShort) {
 TEST(SliceMeter, TriesAtMostTwiceTheLongestThatItKnows) {
   SliceMeter meter;
   for (const std::size_t expected : {128U, 256U, 512U, 1'024U}) {
-    meter.note(meter.within(150), 0.01);
+    meter.note({}, meter.within(150), 0.01);
     EXPECT_EQ(meter.within(150), expected);
   }
 }
@@ -34,7 +34,7 @@ TEST(SliceMeter, FindsTheLengthOfATime) {
   for (int i = 0; i < 100; ++i) {
     const std::size_t tokens = meter.within(150);
     EXPECT_LE(takes(tokens, 10, 1.5), 170) << i;
-    meter.note(tokens, takes(tokens, 10, 1.5));
+    meter.note({}, tokens, takes(tokens, 10, 1.5));
   }
   EXPECT_GE(takes(meter.within(150), 10, 1.5), 100);
 }
@@ -45,45 +45,45 @@ TEST(SliceMeter, FollowsAGrowingContext) {
   for (int i = 0; i < 400; ++i, token_ms += 0.01) {
     const std::size_t tokens = meter.within(150);
     EXPECT_TRUE(takes(tokens, 5, token_ms) <= 200 || tokens == kSliceTile) << i;
-    meter.note(tokens, takes(tokens, 5, token_ms));
+    meter.note({}, tokens, takes(tokens, 5, token_ms));
   }
 }
 
 TEST(SliceMeter, LongSlicesSayHowLongShortOnesTake) {
   SliceMeter meter;
-  meter.note(512, 1'000);
+  meter.note({}, 512, 1'000);
   EXPECT_EQ(meter.within(150), 64U) << "76 tokens, in whole tiles";
 }
 
 TEST(SliceMeter, ABadMomentIsForgotten) {
   SliceMeter meter;
-  for (int i = 0; i < 20; ++i) meter.note(meter.within(150), takes(meter.within(150), 5, 1));
+  for (int i = 0; i < 20; ++i) meter.note({}, meter.within(150), takes(meter.within(150), 5, 1));
   const std::size_t before = meter.within(150);
-  meter.note(before, 2'000);
+  meter.note({}, before, 2'000);
   EXPECT_LT(meter.within(150), before);
   int slices = 0;
   for (; meter.within(150) < before && slices < 1'000; ++slices) {
     const std::size_t tokens = meter.within(150);
-    meter.note(tokens, takes(tokens, 5, 1));
+    meter.note({}, tokens, takes(tokens, 5, 1));
   }
   EXPECT_LT(slices, 150);
 }
 
 TEST(SliceMeter, SlicesThatCannotBeShortEnoughAreTheLeast) {
   SliceMeter meter;
-  for (int i = 0; i < 20; ++i) meter.note(64, 5'000);
+  for (int i = 0; i < 20; ++i) meter.note({}, 64, 5'000);
   EXPECT_EQ(meter.within(150), kSliceTile);
 }
 
-std::size_t own_slice(double call_ms) {
+TEST(SliceMeter, TriesSlicesThatNobodyWaitsFor) {
   SliceMeter meter;
-  for (int i = 0; i < 100; ++i) meter.note(meter.efficient(), takes(meter.efficient(), call_ms, 1));
-  return meter.efficient();
-}
-
-TEST(SliceMeter, OwnSlicesAreLongerOnlyWhereThatIsFaster) {
-  EXPECT_EQ(own_slice(5), 128U);
-  EXPECT_EQ(own_slice(100), 1'024U) << "where each call reads all weights for long";
+  Position at;
+  for (int i = 0; i < 10; ++i) {
+    const std::size_t tokens = meter.efficient();
+    meter.note({.prompt = 1, .begin = at}, tokens, takes(tokens, 100, 1));
+    at = at + tokens;
+  }
+  EXPECT_GT(meter.efficient(), kLeastOwnSlice);
 }
 
 // From every position, a series of slices ends at each multiple on its way, at its cuts and at the prompt's end.

@@ -132,7 +132,7 @@ void Schedule::pass(std::span<const std::unique_ptr<Request>> admitted, const Re
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
                           double ms) {
-  slices_.note(tokens, ms);
+  slices_.note({.prompt = chosen.number, .begin = Position{} + held(chosen)}, tokens, ms);
   pass(admitted, chosen);
   const std::uint64_t before = std::exchange(prefilled_last_, chosen.number);
   bool preempted = false;
