@@ -75,6 +75,7 @@ std::uint64_t FakeMemory::rows_bytes(std::size_t tokens) const {
 
 Result<std::size_t> FakeMemory::save_rows(SeqId seq, TokenRange range, MutableByteSpan out) {
   ++counters_.save_calls;
+  if (on_save_) on_save_(range.size());
   if (!shape().cacheable) return unsupported("rows of this model cannot be saved");
   KVKEEP_ASSERT(range.begin <= range.end && range.end <= length(seq), "saved rows exist");
   KVKEEP_ASSERT(out.size() >= rows_bytes(range.size()), "rows fit their buffer");

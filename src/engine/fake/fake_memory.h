@@ -108,8 +108,9 @@ class FakeMemory final : public cache::ModelMemory {
   // A row that moved differs from each row that is computed, so that text tells if one was captured.
   Status shift(SeqId seq, TokenRange dropped) override;
 
-  // For tests: called on the engine thread with the number of rows, or 0 for a point, before they are put.
+  // For tests: called on the engine thread with the number of rows, before they are put or saved; 0: a point is put.
   void set_on_restore(std::function<void(std::size_t rows)> hook) { on_restore_ = std::move(hook); }
+  void set_on_save(std::function<void(std::size_t rows)> hook) { on_save_ = std::move(hook); }
 
   // For the engine's decode.
   std::uint32_t cells_available(SeqId seq) const { return ledger_.available(seq); }
@@ -136,6 +137,7 @@ class FakeMemory final : public cache::ModelMemory {
   std::vector<SequenceState> sequences_;
   FakeCounters counters_;
   std::function<void(std::size_t)> on_restore_;
+  std::function<void(std::size_t)> on_save_;
 };
 
 }  // namespace kvkeep::engine::fake

@@ -90,11 +90,18 @@ void Embeddings::drop_gone() {
   jobs_.swap(staying);
 }
 
-void Embeddings::turn() {
-  if (!any()) return;
+bool Embeddings::turn(bool contended) {
+  if (!any()) return false;
   collect();
   drop_gone();
-  if (jobs_.empty()) return;
+  if (jobs_.empty()) return false;
+  had_turn_ = !contended || !had_turn_;
+  if (!had_turn_) return false;
+  compute();
+  return true;
+}
+
+void Embeddings::compute() {
   const Status computed = advance(*jobs_.front());
   if (computed && jobs_.front()->computed > 0) return;  // the rest of this input comes before another's beginning
   std::unique_ptr<Running> running = std::move(jobs_.front());

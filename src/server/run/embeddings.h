@@ -1,8 +1,8 @@
 #pragma once
 
 // Requests for embeddings, next to the scheduler's: they share its thread, not its memory. Each turn computes one
-// input, or one slice of a long one, so that running replies wait for no more than that; jobs take turns, so that one
-// text does not wait for a thousand others.
+// input, or one slice of a long one, so that running replies wait for no more than that, and while there are any, for
+// no slice of prefill in the same round; jobs take turns, so that one text does not wait for a thousand others.
 //
 // Nothing here touches a conversation: the embedder has a memory of its own (engine/embedder.h).
 
@@ -79,8 +79,8 @@ class Embeddings {
 
   // ---- engine thread ----
 
-  // Computes at most one slice.
-  void turn();
+  // Computes at most one slice; if others `contend` for the same time, in every second call. Returns true if it did.
+  bool turn(bool contended);
   // Ends all jobs with an error.
   void end();
 
@@ -88,6 +88,7 @@ class Embeddings {
   struct Running;
   void collect();
   void drop_gone();
+  void compute();
   Status advance(Running& running);
   void finish(std::unique_ptr<Running> running, Status how);
 
@@ -105,6 +106,7 @@ class Embeddings {
 
   // Engine thread only: the first has the turn.
   std::deque<std::unique_ptr<Running>> jobs_;
+  bool had_turn_ = false;  // the last one, while others contended for it
 };
 
 }  // namespace kvkeep::server

@@ -35,7 +35,7 @@ class EmbeddingsTest : public testing::Test {
     return sink;
   }
   void turns(int count) {
-    for (int i = 0; i < count; ++i) embeddings_.turn();
+    for (int i = 0; i < count; ++i) (void)embeddings_.turn(false);
   }
   std::vector<float> expected(const std::vector<TokenId>& input) const {
     return FakeEmbedder::values(embedder_.description(), input);
@@ -45,6 +45,18 @@ class EmbeddingsTest : public testing::Test {
   sim::SimClock clock_;
   Embeddings embeddings_{embedder_, clock_};
 };
+
+TEST_F(EmbeddingsTest, WhereOthersContendEverySecondTurnIsTheirs) {
+  const auto done = submit({{1}, {2}, {3}, {4}});
+  const auto turns = [&](bool contended) {
+    std::string text;
+    for (int i = 0; i < 3; ++i) text += embeddings_.turn(contended) ? "own " : "other ";
+    return text;
+  };
+  EXPECT_EQ(turns(true), "own other own ");
+  EXPECT_EQ(turns(false), "own own other ") << "four inputs, then there is nothing to compute";
+  EXPECT_TRUE(done->result && done->result->ok());
+}
 
 TEST_F(EmbeddingsTest, EachTurnComputesOneInput) {
   int woken = 0;

@@ -270,17 +270,22 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
   return static_cast<std::uint32_t>(promised);
 }
 
-void capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride) {
+double capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride, std::size_t tokens,
+                     os::Clock& clock) {
   const std::optional<policy::Cut> cut = request.cuts.take(sequences[*request.seq].end());
   const Position end = sequences[*request.seq].end();
   const bool complete = end.value() >= request.effective.tokens.size();
-  if (!cut && !complete && end - request.captured_to < stride.tokens) return;
-  request.captured_to = end;
+  if (!cut && !complete && end - request.captured_to < stride.tokens) return 0;
+  const std::int64_t begin_ns = clock.monotonic_ns();
+  const std::size_t captured = end - std::exchange(request.captured_to, end);
   const policy::Cut at = cut.value_or(policy::Cut{});
   sequences.capture(*request.seq, at.reason);
-  if (!cut && !stride.bounds) return;
-  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
-  sequences.capture_point(*request.seq, at.reason, keeping);
+  if (cut || stride.bounds) {
+    const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
+    sequences.capture_point(*request.seq, at.reason, keeping);
+  }
+  const double share = static_cast<double>(tokens) / static_cast<double>(std::max(tokens, captured));
+  return os::elapsed_ms(begin_ns, clock.monotonic_ns()) * share;
 }
 
 EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error) {

@@ -198,8 +198,11 @@ struct CaptureStride {
   bool bounds = false;   // no slice goes beyond the next capture: rows of a window would slide off uncaptured
   std::size_t grid = 0;  // no slice goes beyond the next multiple of it, where other servers look for state; 0: none
 };
-// Captures the rows that a slice computed, and a point if the slice ends at a cut; a window with all rows.
-void capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride);
+// Captures the rows that a slice of `tokens` computed and those of the slices before it, and a point if it ends at a
+// cut; a window with all rows. Returns the part of the time that falls to the slice: a capture may copy the rows of
+// many.
+double capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride, std::size_t tokens,
+                     os::Clock& clock);
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture);
 
 // The request as the log and the trace show it; the result refers to all three arguments.

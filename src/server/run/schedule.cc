@@ -120,7 +120,7 @@ double Schedule::restored_token(const policy::Rates& rates) const {
 // A slice in what is left would be short, and short ones are slow.
 bool Schedule::slice_is_taken() const { return spent_ms_ > 0 && spent_ms_ * 2 >= options_.slice_ms; }
 
-void Schedule::begin_round(std::span<const std::unique_ptr<Request>> admitted, const Request* last,
+void Schedule::begin_slice(std::span<const std::unique_ptr<Request>> admitted, const Request* last,
                            double restored_ms) {
   spent_ms_ = restored_ms;
   if (last != nullptr && slice_is_taken()) pass(admitted, *last);
@@ -130,9 +130,9 @@ void Schedule::pass(std::span<const std::unique_ptr<Request>> admitted, const Re
   for (const auto& other : admitted) other->passed = other.get() == &chosen ? 0 : other->passed + 1;
 }
 
-bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
+bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, TokenRange slice,
                           double ms) {
-  slices_.note({.prompt = chosen.number, .begin = Position{} + held(chosen)}, tokens, ms);
+  slices_.note({.prompt = chosen.number, .begin = slice.begin}, slice.size(), ms);
   pass(admitted, chosen);
   const std::uint64_t before = std::exchange(prefilled_last_, chosen.number);
   bool preempted = false;

@@ -44,11 +44,11 @@ class Schedule {
   // How far apart state of a request that prefills is captured.
   CaptureStride capture_stride(const Request& request) const;
 
-  // A round begins. Restores took so long of its slice, `last` had the last of them; null: there was none.
-  void begin_round(std::span<const std::unique_ptr<Request>> admitted, const Request* last, double restored_ms);
-  // The chosen request got a slice: it took so long, and passed the others. Returns true if one of them had the slice
-  // before it and is not done: it was preempted.
-  bool note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, std::size_t tokens,
+  // A round's slice begins. Restores took so long of it, `last` had the last of them; null: there was none.
+  void begin_slice(std::span<const std::unique_ptr<Request>> admitted, const Request* last, double restored_ms);
+  // The chosen request got a slice: it took so long with its capture, and passed the others. Returns true if one of
+  // them had the slice before it and is not done: it was preempted.
+  bool note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, TokenRange slice,
                   double ms);
 
  private:

@@ -22,6 +22,8 @@ class ScheduleTest : public PartsTest {
     admitted.back()->phase = Request::Phase::kPrefill;
   }
 
+  static TokenRange slice_of(std::size_t tokens) { return {Position{}, Position{} + tokens}; }
+
   Sequences sequences = make_sequences();
   std::vector<std::unique_ptr<Request>> admitted;
   RequestQueue queue;
@@ -59,7 +61,7 @@ TEST_F(ScheduleTest, SlicesFollowTheTimeThatTheyTook) {
   EXPECT_EQ(schedule.view(admitted, queue, {}).limits.shared_slice_tokens, policy::kSliceTile);
   for (int i = 0; i < 30; ++i) {
     const std::size_t tokens = schedule.view(admitted, queue, {}).limits.shared_slice_tokens;
-    (void)schedule.note_slice(admitted, *admitted[0], tokens, static_cast<double>(tokens));
+    (void)schedule.note_slice(admitted, *admitted[0], slice_of(tokens), static_cast<double>(tokens));
   }
   EXPECT_EQ(schedule.view(admitted, queue, {}).limits.shared_slice_tokens, 128U) << "150 tokens, in whole tiles";
   const Schedule unbounded = make_schedule({.parallel = 1, .slice_ms = 0});
@@ -70,21 +72,21 @@ TEST_F(ScheduleTest, ASliceHasTheTimeThatRestoresLeave) {
   add_prefilling(1);
   add_prefilling(2);
   Schedule schedule = make_schedule({.parallel = 2, .slice_ms = 150});
-  for (int i = 0; i < 30; ++i) (void)schedule.note_slice(admitted, *admitted[0], 128, 128);
+  for (int i = 0; i < 30; ++i) (void)schedule.note_slice(admitted, *admitted[0], slice_of(128), 128);
   const auto limits = [&] { return schedule.view(admitted, queue, {}).limits; };
-  schedule.begin_round(admitted, admitted[1].get(), 0);
+  schedule.begin_slice(admitted, admitted[1].get(), 0);
   EXPECT_EQ(limits().shared_slice_tokens, 128U);
   EXPECT_EQ(admitted[0]->passed, 0U);
-  schedule.begin_round(admitted, admitted[1].get(), 70);
+  schedule.begin_slice(admitted, admitted[1].get(), 70);
   EXPECT_EQ(limits().shared_slice_tokens, 64U) << "80 ms are left";
   EXPECT_FALSE(limits().slice_is_taken);
   EXPECT_EQ(admitted[0]->passed, 0U);
-  schedule.begin_round(admitted, admitted[1].get(), 75);
+  schedule.begin_slice(admitted, admitted[1].get(), 75);
   EXPECT_TRUE(limits().slice_is_taken);
   EXPECT_EQ(policy::next_slice(schedule.view(admitted, queue, {})), std::nullopt);
   EXPECT_EQ(admitted[0]->passed, 1U) << "the restore had the slice";
   EXPECT_EQ(admitted[1]->passed, 0U);
-  schedule.begin_round(admitted, nullptr, 0);
+  schedule.begin_slice(admitted, nullptr, 0);
   EXPECT_FALSE(limits().slice_is_taken);
 }
 
@@ -129,14 +131,15 @@ TEST_F(ScheduleTest, CountsHowOftenRequestsWerePassedAndPreempted) {
   add_prefilling(1);
   add_prefilling(2);
   Schedule schedule = make_schedule({.parallel = 2, .slice_ms = 150});
-  EXPECT_FALSE(schedule.note_slice(admitted, *admitted[0], 32, 1));
-  EXPECT_FALSE(schedule.note_slice(admitted, *admitted[0], 32, 1));
+  EXPECT_FALSE(schedule.note_slice(admitted, *admitted[0], slice_of(32), 1));
+  EXPECT_FALSE(schedule.note_slice(admitted, *admitted[0], slice_of(32), 1));
   EXPECT_EQ(admitted[1]->passed, 2U);
-  EXPECT_TRUE(schedule.note_slice(admitted, *admitted[1], 32, 1)) << "the first one has begun and is not done";
+  EXPECT_TRUE(schedule.note_slice(admitted, *admitted[1], slice_of(32), 1))
+      << "the first one has begun and is not done";
   EXPECT_EQ(admitted[1]->passed, 0U);
   EXPECT_EQ(admitted[0]->passed, 1U);
   admitted[1]->phase = Request::Phase::kDecode;
-  EXPECT_FALSE(schedule.note_slice(admitted, *admitted[0], 32, 1));
+  EXPECT_FALSE(schedule.note_slice(admitted, *admitted[0], slice_of(32), 1));
 }
 
 TEST_F(ScheduleTest, CapturesAreSoManyTokensApart) {

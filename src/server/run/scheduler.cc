@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "base/assert.h"
@@ -125,9 +126,8 @@ void Scheduler::run() {
     sequences_.expire_idle();
     admit();
     decode_step();
-    restore_turn();
+    begin_slice();
     prefill_slice();
-    if (options_.embeddings != nullptr) options_.embeddings->turn();
     note_now();
     erase_finished();
     audit();
@@ -231,10 +231,13 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
 
 // ---- restoring ----
 
-// While others decode, requests whose state lies in RAM take turns: no more of it is put into the model's memory in a
-// round than a slice of prefill takes, and a slice in the same round has only the rest of that time.
-void Scheduler::restore_turn() {
+// While others decode, a round has the time of one slice after their tokens, which embeddings take, or rows in RAM that
+// are put into the model's memory; a slice of prefill has the rest of it.
+void Scheduler::begin_slice() {
   const bool shared = any_in(active_, Phase::kDecode);
+  const bool contended = shared && (any_in(active_, Phase::kPrefill) || any_in(active_, Phase::kRestoring));
+  const bool embeds = options_.embeddings != nullptr && options_.embeddings->turn(contended);
+  if (embeds && shared) return schedule_->begin_slice(active_, nullptr, std::numeric_limits<double>::infinity());
   RestoreTurn turn = restorer_->begin_turn(shared);
   const Request* last = nullptr;
   while (!turn.over && any_in(active_, Phase::kRestoring)) {
@@ -243,7 +246,7 @@ void Scheduler::restore_turn() {
     last = active_[*next].get();
     go_on(*active_[*next], turn);
   }
-  schedule_->begin_round(active_, last, shared ? turn.spent_ms : 0);
+  schedule_->begin_slice(active_, last, shared ? turn.spent_ms : 0);
 }
 
 // Restores state in RAM, or in the next turns if others decode, and reads state on disk; then the rest of the prompt is
@@ -365,8 +368,6 @@ void Scheduler::prefill_slice() {
   const double ms = ms_since(begin_ns);
   rates_.note_prefilled(slice->tokens, ms);
   if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
-  const bool preempted = schedule_->note_slice(active_, request, slice->tokens, ms);
-  if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
   note_prefilled(request, slice->tokens, ms, media->chunk() != nullptr ? 0 : slice->tokens - 1);
 }
@@ -376,12 +377,15 @@ void Scheduler::note_prefilled(Request& request, std::size_t count, double ms, s
   inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(count, ms, request.effective.tokens.size()); });
   const std::size_t held = sequences_[*request.seq].tokens.size();
   if (!engine_.has_finite_logits(last)) return after_bad_logits({&request});
-  score_prompt(request, engine_, {Position{} + (held - count), Position{} + held});
+  const TokenRange slice{Position{} + (held - count), Position{} + held};
+  score_prompt(request, engine_, slice);
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, last) : 0;
   const auto further = complete && wants_reply ? begin_branches(request, engine_, last) : std::vector<TokenId>();
-  capture_slice(request, sequences_, schedule_->capture_stride(request));
+  const double capture_ms = capture_slice(request, sequences_, schedule_->capture_stride(request), count, clock_);
+  const bool preempted = schedule_->note_slice(active_, request, slice, ms + capture_ms);
+  if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   tell_prefilled(request, held, ms_since(request.started_ns));
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (!complete && is_prefill_too_long(request, now_ns)) return finish(request, Finish::kLength);

@@ -138,7 +138,7 @@ class Scheduler {
   void match_text(Request& request);
   PlanTerms terms() const;
   void execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease);
-  void restore_turn();
+  void begin_slice();
   void continue_restore(Request& request);
   void go_on(Request& request, RestoreTurn& turn);
   void note_read(Request& request, const cache::LoadResult& result);

@@ -1,6 +1,8 @@
 // Other work next to a stream: conversations come back from RAM, prompts are prefilled and captured, texts are
 // embedded. However much it is, the stream's tokens keep coming, and the replies are right.
 
+#include "engine/fake/fake_embedder.h"
+#include "server/run/embeddings.h"
 #include "server/run/scheduler_test_fixture.h"
 #include "server/run/sequences.h"
 #include "testing/sim/sim_clock.h"
@@ -245,6 +247,64 @@ TEST_F(NextToAStream, RowsThatSeveralShareAreRestoredOnce) {
   }
   EXPECT_EQ(rows_, kLong);
   EXPECT_EQ(world_->scheduler.stats().prefix_waits, 3U);
+}
+
+// To save a row takes longer here than to compute it.
+TEST_F(NextToAStream, SlicesHaveTheTimeThatTheirCapturesLeave) {
+  WorldOptions each_slice = options(20'000);
+  each_slice.scheduler.capture_prefilled_tokens = 64;
+  make_world(each_slice);
+  world_->engine.memory().set_on_save(
+      [this](std::size_t rows) { clock_.advance_ns(2 * kTokenNs * static_cast<std::int64_t>(rows)); });
+  const auto cold = random_tokens(random_, 6'000);
+  std::future<Reply> reply;
+  const auto sink = stream(200, [&] { reply = world_->submit(cold, 3); });
+  sink->wait();
+  EXPECT_EQ(reply.get().tokens, world_->expected(cold, 3));
+  expect_right(*sink);
+  EXPECT_LE(sink->longest_gap_ms(), kLongestGapMs);
+}
+
+class EmbeddedSink final : public EmbeddingSink {
+ public:
+  void on_done(Result<InputValues> values, const EmbeddingStats&) override { done.set_value(values.ok()); }
+  bool gone() const override { return false; }
+  std::promise<bool> done;
+};
+
+// Each input takes as long as a slice.
+TEST_F(NextToAStream, EmbeddingsHaveSlicesInOtherRoundsThanPrefill) {
+  engine::fake::FakeEmbedder embedder(
+      {.pooling = engine::Pooling::kLast, .vector_size = 3, .longest_input = 10, .slice_tokens = 4});
+  std::vector<std::int64_t> embedded_ns;
+  embedder.on_compute = [&](TokenSpan) {
+    clock_.advance_ms(150);
+    embedded_ns.push_back(clock_.monotonic_ns());
+  };
+  Embeddings embeddings(embedder, clock_);
+  WorldOptions with = options(20'000);
+  with.scheduler.embeddings = &embeddings;
+  make_world(with);
+  const auto cold = random_tokens(random_, 3'000);
+  const auto embedded = std::make_shared<EmbeddedSink>();
+  std::future<Reply> reply;
+  const auto sink = stream(100, [&] {
+    reply = world_->submit(cold, 3);
+    EXPECT_TRUE(
+        embeddings
+            .submit({.id = "one", .kind = "embeddings", .inputs = std::vector<std::vector<TokenId>>(12, {1, 2})},
+                    embedded)
+            .ok());
+  });
+  sink->wait();
+  EXPECT_TRUE(embedded->done.get_future().get());
+  EXPECT_EQ(reply.get().tokens, world_->expected(cold, 3));
+  EXPECT_LE(sink->longest_gap_ms(), kLongestGapMs);
+  ASSERT_EQ(embedded_ns.size(), 12U);
+  const auto slices = std::ranges::count_if(
+      prefilled_ns_, [&](std::int64_t at) { return embedded_ns.front() < at && at < embedded_ns.back(); });
+  EXPECT_NEAR(static_cast<double>(slices), 11, 1) << "they take turns";
+  world_->stop();
 }
 
 // Rows of 1,500 tokens, which take as long as a slice, are put whole where each sequence has cells of its own.
