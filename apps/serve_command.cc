@@ -320,7 +320,6 @@ server::ExplainOptions explain_options(const server::Service& service, const std
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const server::Service& service,
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
                                            server::TraceSink* trace, const server::ExplainOptions& explain) {
-  const chat::HistoryChanges& changes = service.history_changes;
   server::SchedulerOptions scheduler;
   scheduler.projector = service.projector;
   scheduler.explain = kExplains ? &explain : nullptr;
@@ -330,13 +329,14 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const se
   scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
   scheduler.shift_context = options.shift_context;
   scheduler.slice_ms = options.slice_ms.value_or(scheduler.slice_ms);
+  scheduler.decode_with_prefill = options.decode_with_prefill;
   if (options.model.repeatable) scheduler.pinned_slice_tokens = options.model.ubatch();
   scheduler.capture_prefilled_tokens = options.model.ubatch();
   scheduler.idle_to_live_ns = options.cache.time_to_live_ns;
   scheduler.restore = options.restore;
   scheduler.cuts = options.cuts;
   scheduler.cuts.min_tokens = options.cache.min_disk_tokens;
-  scheduler.cuts.loops_change = changes.loop_may_change();
+  scheduler.cuts.loops_change = service.history_changes.loop_may_change();
   scheduler.texts = options.match_text ? &texts : nullptr;
   scheduler.likely_texts = &texts;
   scheduler.fine_points = true;

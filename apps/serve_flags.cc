@@ -12,6 +12,7 @@
 namespace kvkeep::cli {
 namespace {
 
+using policy::DecodeWithPrefill;
 using policy::RestoreMode;
 
 constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
@@ -89,6 +90,12 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
        .effect = "About how long a slice of prefill may take while others decode, prefill or wait; 0: as long as the "
                  "batch allows.",
        .assign = number_into(options.slice_ms, 0.0, 600'000.0, 0.0)},
+      {.spelling = "--decode-with-prefill auto|together|apart",
+       .effect = "Whether running replies share calls of the model with slices of prefill. auto: measure both ways now "
+                 "and then, and use the faster one.",
+       .assign = choice_into(options.decode_with_prefill, {{"auto", DecodeWithPrefill::kAuto},
+                                                           {"together", DecodeWithPrefill::kTogether},
+                                                           {"apart", DecodeWithPrefill::kApart}})},
       {.spelling = "--cache-prompt, --no-cache-prompt",
        .environment = "LLAMA_ARG_CACHE_PROMPT",
        .effect = "Use the cache for requests that do not say; off: such requests neither read nor write it.",
@@ -446,6 +453,11 @@ Status settle_cells(ServeOptions& options) {
   if (options.slice_ms) {
     return invalid(
         "--repeatable and --prefill-slice-ms contradict each other: slices are as long as --ubatch-size then");
+  }
+  if (options.decode_with_prefill == DecodeWithPrefill::kTogether) {
+    return invalid(
+        "--repeatable and --decode-with-prefill together contradict each other: a reply's text would depend on the "
+        "prompts that come meanwhile");
   }
   model.swa_full = true;
   return {};

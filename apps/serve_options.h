@@ -15,6 +15,7 @@
 #include "engine/embedder.h"
 #include "engine/llama/model_options.h"
 #include "engine/sampling_settings.h"
+#include "policy/call_meter.h"
 #include "policy/cut.h"
 #include "policy/restore.h"
 #include "server/api/monitoring.h"
@@ -129,11 +130,12 @@ struct ServeOptions {
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
   std::optional<double> slice_ms;  // --prefill-slice-ms; empty: SchedulerOptions has it
-  bool shift_context = false;      // --context-shift
-  bool match_text = true;          // --match text; else equal ids only
-  std::string salt_file;           // its text sets this server's state apart; empty: none
-  bool salt_by_key = false;        // only requests with the same API key share state
-  double audit_minutes = 10;       // between two audits of stored state; 0: none
+  policy::DecodeWithPrefill decode_with_prefill = policy::DecodeWithPrefill::kAuto;
+  bool shift_context = false;  // --context-shift
+  bool match_text = true;      // --match text; else equal ids only
+  std::string salt_file;       // its text sets this server's state apart; empty: none
+  bool salt_by_key = false;    // only requests with the same API key share state
+  double audit_minutes = 10;   // between two audits of stored state; 0: none
   server::api::Endpoints endpoints;
   std::string slot_save_path;                  // empty: slots are not saved by name
   std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings

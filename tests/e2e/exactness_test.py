@@ -3,6 +3,7 @@
 import concurrent.futures
 
 from exactness_case import CACHED, CHAT, COMPLETION, ExactnessCase
+from monitoring_test import metrics
 from support import (assistant, fresh_directory, main, model, reply_text, segments, streamed_text, system, timings, user,
                      wait_until, words)
 
@@ -28,6 +29,19 @@ class Conversations(ExactnessCase):
         # `plain` has no other tier: what it reuses comes from live sequences.
         _, cached = self.grow(self.plain, [system(words(150, 2))], 4)
         self.assertGreater(min(cached[1:]), 150)
+
+    def test_replies_in_calls_shared_with_prefills(self):
+        server = self.server(*CACHED, "-np", 3, "--decode-with-prefill", "together", "--prefill-slice-ms", "0.01", "--metrics")
+        bodies = []
+        for seed, count, tokens in ((92, 30, 150), (93, 200, 60), (94, 350, 8)):
+            messages = [system(words(count, seed)), user("Go on.")]
+            bodies.append({"messages": messages, "max_tokens": tokens, "temperature": 0, "return_tokens": True})
+        with concurrent.futures.ThreadPoolExecutor() as clients:
+            replies = list(clients.map(lambda body: server.post(CHAT, body), bodies))
+        self.assertGreater(metrics(server)[0]["kvkeep_joint_calls_total"], 2)
+        for body, reply in zip(bodies, replies):
+            self.same(CHAT, body, reply)
+            self.same_chat(server, [*body["messages"], assistant(reply_text(reply)), user("And then?")])
 
     def test_identical_requests(self):
         messages = [user(words(100, 3))]

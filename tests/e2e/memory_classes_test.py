@@ -5,7 +5,10 @@ The models are small ones of each class; windows are short, so that conversation
 flash attention make results depend less on where rows lie (see exactness_case.py), so most texts are equal to the letter.
 """
 
-from exactness_case import CACHED, ExactnessCase
+import concurrent.futures
+
+from exactness_case import CACHED, CHAT, ExactnessCase
+from monitoring_test import metrics
 from support import (assistant, files_under, fresh_directory, fresh_path, main, model, reply_text, system, timings, user,
                      wait_until, words)
 
@@ -100,6 +103,25 @@ class MemoryClass(ExactnessCase):
                 messages.append(assistant(reply_text(reply)))
                 if turn > 0:
                     self.assertGreater(timings(reply)["cache_n"], 150)
+
+    def test_replies_in_calls_shared_with_prefills(self):
+        server = self.start("-np", 3, "--decode-with-prefill", "together", "--prefill-slice-ms", "0.01", "--metrics",
+                            "--kv-disk-dir", fresh_directory())
+        bodies = []
+        for seed, count, tokens in ((92, 30, 150), (93, 200, 60), (94, 350, 8)):
+            messages = [system(words(count, seed)), user("Go on.")]
+            bodies.append({"messages": messages, "max_tokens": tokens, "temperature": 0, "return_tokens": True})
+        with concurrent.futures.ThreadPoolExecutor() as clients:
+            replies = list(clients.map(lambda body: server.post(CHAT, body), bodies))
+        self.assertGreater(metrics(server)[0]["kvkeep_joint_calls_total"], 2)
+        for body, reply in zip(bodies, replies):
+            self.same(CHAT, body, reply)
+            body["messages"] += [assistant(reply_text(reply)), user("And then?")]
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        for body in bodies:
+            reply = self.same_chat(server, body["messages"])
+            self.assertGreaterEqual(timings(reply)["cache_n"], self.known(server, body["messages"][:-1]))
 
     def before_restart(self, server):
         pass

@@ -88,6 +88,7 @@ class Repeatable(ServerCase):
 class Refusals(ServerCase):
     def test_what_contradicts_it(self):
         for flags, said in ((("--kv-unified",), "--kv-unified contradict"),
+                            (("--decode-with-prefill", "together"), "--decode-with-prefill together contradict"),
                             (("--prefill-slice-ms", "100"), "--prefill-slice-ms contradict")):
             run = run_program(*serve_command("--repeatable", *flags, "--port", "0")[1:])
             self.assertEqual(run.returncode, 1)

@@ -36,6 +36,27 @@ class Scheduling(FlagCase):
                 self.assertIn(self.slices(server, 700, 2), range(least, most + 1))
                 stream.close()
 
+    @covers("--decode-with-prefill")
+    def test_replies_share_calls_with_slices_as_the_flag_says(self):
+        for flags, shared in (("together", True), ("apart", False)):
+            with self.subTest(flags=flags):
+                server = self.server("-c", 2 * CONTEXT, "-np", 2, "--prefill-slice-ms", "0.01", "--metrics",
+                                     "--decode-with-prefill", flags)
+                stream = self.endless(server)
+                slices = self.slices(server, 700, 2)
+                stream.close()
+                joint = metrics(server)[0]["kvkeep_joint_calls_total"]
+                self.assertEqual(joint >= slices - 1, shared)
+                self.assertEqual(joint > 0, shared)
+
+    def test_the_faster_way_is_measured(self):
+        server = self.server("-c", 2 * CONTEXT, "-np", 2, "--prefill-slice-ms", "0.01", "--metrics", "-lv", 4)
+        stream = self.endless(server)
+        self.slices(server, 4000, 2)
+        stream.close()
+        self.assertRegex(server.log(), r"slices of prefill (do not )?share a call of the model with 1 running replies")
+        self.assertGreater(metrics(server)[0]["kvkeep_joint_calls_total"], 0)
+
     def test_a_short_prompt_passes_a_long_one_which_loses_nothing(self):
         server = self.server("-c", 2 * CONTEXT, "-np", 2, "--prefill-slice-ms", 1, "--metrics")
         replies = {}

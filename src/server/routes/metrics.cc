@@ -103,6 +103,8 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
               number(stats.set_aside)),
       counter("kvkeep_prefill_preemptions_total", "Times that one prefill paused for a slice of another.",
               number(stats.preemptions)),
+      counter("kvkeep_joint_calls_total", "Calls of the model that decoded for replies and prefilled a slice as well.",
+              number(stats.joint_calls)),
       counter("kvkeep_prefix_waits_total", "Times that a request waited for a prefix that another was prefilling.",
               number(stats.prefix_waits)),
       waited(stats.waited),

@@ -62,8 +62,8 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   stats.note_prefilled(500, 250, 900);
   stats.note_predicted({.predicted_tokens = 2}, 20, 901);
   stats.note_predicted({.predicted_tokens = 3}, 30, 902);
-  stats.note_call(1);
-  stats.note_call(2);
+  stats.note_call(1, false);
+  stats.note_call(2, true);
   stats.waited.add(WaitCause::kPrefix, 1'500);
   stats.cells = {.total = 100, .used = 60, .shared = 20};
   stats.audits.add(AuditOutcome::kWrong);
@@ -83,6 +83,7 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "llamacpp:predicted_tokens_seconds"), 40);
   EXPECT_EQ(value_of(metrics, "llamacpp:n_tokens_max"), 902);
   EXPECT_EQ(value_of(metrics, "llamacpp:n_busy_slots_per_decode"), 1.5);
+  EXPECT_EQ(value_of(metrics, "kvkeep_joint_calls_total"), 1);
   EXPECT_EQ(value_of(metrics, "llamacpp:requests_processing"), 2);
   EXPECT_EQ(value_of(metrics, "llamacpp:requests_deferred"), 3);
   EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"wrong\""), 1);

@@ -58,6 +58,7 @@ class Story {
     options.fake.window_tokens = 24;
     options.fake.row_bytes = 16;
     options.scheduler.parallel = setting_.parallel;
+    if (setting_.joint) options.scheduler.decode_with_prefill = policy::DecodeWithPrefill::kTogether;
     options.scheduler.cuts = cuts_;
     mistakes_.cuts(options.scheduler.cuts);
     options.disk = setting_.disk;

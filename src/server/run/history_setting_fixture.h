@@ -48,6 +48,7 @@ struct Setting {
   bool disk = true;
   bool small_cells = false;
   bool own_cells = false;  // each sequence has as many as else all have together
+  bool joint = false;      // replies share calls of the model with slices
   bool small_ram = false;
   bool small_disk = false;
   std::uint32_t parallel = 1;
@@ -61,9 +62,10 @@ struct Setting {
 };
 inline std::ostream& operator<<(std::ostream& out, const Setting& setting) {
   return out << fmt::format(
-             "disk={:d} small_cells={:d} own_cells={:d} small_ram={:d} small_disk={:d} parallel={} sequences={} "
+             "disk={:d} small_cells={:d} own_cells={:d} joint={:d} small_ram={:d} small_disk={:d} parallel={} "
+             "sequences={} "
              "batch={} frontiers={:d} text={:d} most_points={} least_step={} loads={}",
-             setting.disk, setting.small_cells, setting.own_cells, setting.small_ram, setting.small_disk,
+             setting.disk, setting.small_cells, setting.own_cells, setting.joint, setting.small_ram, setting.small_disk,
              setting.parallel, setting.sequences, setting.batch, setting.frontiers, setting.text, setting.most_points,
              setting.least_step, static_cast<int>(setting.loads));
 }

@@ -133,6 +133,17 @@ TEST_P(Histories, InCellsOfTheirOwnGiveTheRightTextAndReuseWhatIsPromised) {
   EXPECT_TRUE(passed(result)) << told(result);
 }
 
+TEST_P(Histories, InSharedCallsGiveTheRightTextAndReuseWhatIsPromised) {
+  for (const bool rough : {false, true}) {
+    const auto result = explore(GetParam(), {}, rough, stories() / 2, true, [](Setting& setting) {
+      setting.joint = true;
+      setting.parallel = std::max(setting.parallel, 2U);
+      setting.sequences = std::max(setting.sequences, setting.parallel);
+    });
+    EXPECT_TRUE(passed(result)) << told(result);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Histories,
                          testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
                                          MemoryClass::kRecurrent, MemoryClass::kOpaque),

@@ -46,6 +46,14 @@ std::unique_ptr<Request> make_request(Submission submission) {
   return request;
 }
 
+void match_text(Request& request, const PromptLookup& lookup) {
+  if (request.reported || request.restore.gave_up()) return;
+  EffectiveTokens matched = lookup.match_text(request.job);
+  if (matched.tokens != request.effective.tokens) request.sampler.reset();  // penalties look at the ids
+  request.effective = std::move(matched);
+  request.stats.prompt_tokens = request.effective.tokens.size();
+}
+
 void note_search(Request& request, policy::RateMeter& rates) {
   if (request.search == nullptr) return;
   const std::shared_ptr<Search> search = std::exchange(request.search, nullptr);
@@ -231,14 +239,6 @@ Error failure_of(engine::DecodeStatus status) {
   return io_error("the model failed to process this request");
 }
 
-std::vector<Request*> with_bad_logits(const std::vector<Request*>& decoded, const engine::Engine& engine) {
-  std::vector<Request*> found;
-  for (std::size_t i = 0; i < decoded.size(); ++i) {
-    if (!engine.has_finite_logits(i)) found.push_back(decoded[i]);
-  }
-  return found;
-}
-
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range) {
   const TokenSpan tokens = request.effective.tokens;
   std::vector<engine::BatchToken> batch;
@@ -311,6 +311,10 @@ bool is_enough(const Request& request, std::size_t context_tokens, bool shifts) 
   if (shifts) return !request.effective.media.empty() && tokens >= context_tokens;
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
   return tokens > context_tokens;
+}
+
+bool any_in(std::span<const std::unique_ptr<Request>> requests, Request::Phase phase) {
+  return std::ranges::any_of(requests, [=](const auto& request) { return request->phase == phase; });
 }
 
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq) {

@@ -105,6 +105,10 @@ struct Request {
 // Preconditions: the prompt is not empty, and there is a sink.
 std::unique_ptr<Request> make_request(Submission submission);
 
+// Looks in its prompt for text whose ids were sampled. Until the client knows how much is reused, every start looks
+// again: the state found before may have left, and others may have computed more.
+void match_text(Request& request, const PromptLookup& lookup);
+
 // Takes the result of its search of the shared tier, if it had one.
 void note_search(Request& request, policy::RateMeter& rates);
 
@@ -165,8 +169,6 @@ void tell_encoded(Request& request, std::size_t held, std::int64_t now_ns);
 Error failure_of(engine::DecodeStatus status);
 Error bad_logits();
 Error stopped();
-// Returns the requests whose logits after the last decode, of a token of each, are not finite.
-std::vector<Request*> with_bad_logits(const std::vector<Request*>& decoded, const engine::Engine& engine);
 // After a failed read: returns true if the state before the failure is taken, for a sequence that holds [0, from).
 bool take_less(Request& request, Position from);
 // The batch that decodes `range` of the effective tokens; logits are wanted after its last token.
@@ -187,6 +189,8 @@ double note_sampled(Request& request, TokenId token, double ms);
 // Returns true if the reply has the tokens that were asked for, or the context has no cell for its last token. Contexts
 // that may shift have one, unless there is a picture: no part of it may leave.
 bool is_enough(const Request& request, std::size_t context_tokens, bool shifts);
+
+bool any_in(std::span<const std::unique_ptr<Request>> requests, Request::Phase phase);
 
 // Returns the trace of the request that runs on `seq`; null if none runs there or wants one.
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq);

@@ -131,8 +131,8 @@ void Schedule::pass(std::span<const std::unique_ptr<Request>> admitted, const Re
 }
 
 bool Schedule::note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, TokenRange slice,
-                          double ms) {
-  slices_.note({.prompt = chosen.number, .begin = slice.begin}, slice.size(), ms);
+                          std::optional<double> ms) {
+  if (ms) slices_.note({.prompt = chosen.number, .begin = slice.begin}, slice.size(), *ms);
   pass(admitted, chosen);
   const std::uint64_t before = std::exchange(prefilled_last_, chosen.number);
   bool preempted = false;

@@ -4,6 +4,7 @@
 // Engine thread only.
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "cache/model_memory.h"
@@ -46,10 +47,10 @@ class Schedule {
 
   // A round's slice begins. Restores took so long of it, `last` had the last of them; null: there was none.
   void begin_slice(std::span<const std::unique_ptr<Request>> admitted, const Request* last, double restored_ms);
-  // The chosen request got a slice: it took so long with its capture, and passed the others. Returns true if one of
-  // them had the slice before it and is not done: it was preempted.
+  // The chosen request got a slice: it took so long with its capture (nullopt: nobody knows), and passed the others.
+  // Returns true if one of them had the slice before it and is not done: it was preempted.
   bool note_slice(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen, TokenRange slice,
-                  double ms);
+                  std::optional<double> ms);
 
  private:
   static void pass(std::span<const std::unique_ptr<Request>> admitted, const Request& chosen);

@@ -12,6 +12,7 @@
 #include "policy/cached_prefix.h"
 #include "server/run/awaited_prefix.h"
 #include "server/run/branches.h"
+#include "server/run/calls.h"
 #include "server/run/context_shift.h"
 #include "server/run/embeddings.h"
 #include "server/run/encoded_media.h"
@@ -33,10 +34,6 @@ constexpr std::size_t kEstimatesPerRound = 2;
 constexpr std::chrono::milliseconds kLongestWait{100};  // then a client that left an idle scheduler is noticed
 
 bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
-
-bool any_in(std::span<const std::unique_ptr<Request>> requests, Request::Phase phase) {
-  return std::ranges::any_of(requests, [=](const auto& request) { return request->phase == phase; });
-}
 
 }  // namespace
 
@@ -68,6 +65,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
           engine.memory(), cache)),
       schedule_(std::make_unique<Schedule>(schedule_options(options, cache.publishes()), engine.description(),
                                            engine.memory(), sequences_)),
+      calls_(std::make_unique<Calls>(options.decode_with_prefill, options.pinned_slice_tokens, engine.description())),
       media_(std::make_unique<EncodedMedia>(options.projector, clock, inbox_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       restorer_(std::make_unique<Restorer>(
@@ -125,9 +123,7 @@ void Scheduler::run() {
     drop_gone();
     sequences_.expire_idle();
     admit();
-    decode_step();
-    begin_slice();
-    prefill_slice();
+    compute_round();
     note_now();
     erase_finished();
     audit();
@@ -168,7 +164,7 @@ void Scheduler::admit() {
 bool Scheduler::start(Request& request) {
   if (await_unknown(request, active_, sequences_, clock_)) return true;
   note_search(request, rates_);
-  match_text(request);
+  if (options_.texts != nullptr) match_text(request, lookup_);
   if (const Status ready = prepare_sampler(request, engine_); !ready) {
     finish(request, Finish::kError, ready.error());
     return true;
@@ -190,16 +186,6 @@ bool Scheduler::start(Request& request) {
   }
   execute(request, plan, std::move(found.lease));
   return true;
-}
-
-// Until the client knows how much is reused, every start looks again: the state found before may have left, and others
-// may have computed more.
-void Scheduler::match_text(Request& request) {
-  if (options_.texts == nullptr || request.reported || request.restore.gave_up()) return;
-  EffectiveTokens matched = lookup_.match_text(request.job);
-  if (matched.tokens != request.effective.tokens) request.sampler.reset();  // penalties look at the ids
-  request.effective = std::move(matched);
-  request.stats.prompt_tokens = request.effective.tokens.size();
 }
 
 PlanTerms Scheduler::terms() const {
@@ -318,73 +304,102 @@ void Scheduler::report_start(Request& request) {
 
 // ---- running ----
 
-void Scheduler::decode_step() {
-  std::vector<Request*> members;
-  for (const std::size_t at : policy::next_decode(schedule())) members.push_back(active_[at].get());
-  for (std::vector<Request*>& group : by_adapters(members)) decode_together(std::move(group));
-}
-
-void Scheduler::decode_together(std::vector<Request*> members) {
-  const auto set_aside = [](const Request* request) { return request->phase != Phase::kDecode; };
-  std::erase_if(members, set_aside);  // to make room for another group
-  if (members.empty()) return;
-  std::vector<engine::BatchToken> batch = decode_batch(members, sequences_);
-  Request& oldest = *members.front();
-  const engine::DecodeStatus status = decode_with_room(batch, oldest);
-  std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
-  if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
-  const auto fail = [&](Request* each) { after_failure(*each, failure_of(status)); };
-  if (status != engine::DecodeStatus::kOk) return void(std::ranges::for_each(members, fail));
-  for (std::size_t i = 0; i < members.size(); ++i) sequences_.append(*members[i]->seq, {&batch[i].token, 1});
-  if (const auto lost = with_bad_logits(members, engine_); !lost.empty()) return after_bad_logits(lost);
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    sequences_.capture_decoded(*members[i]->seq);
-    sampled(*members[i], sample_next(*members[i], engine_, i));
+void Scheduler::compute_round() {
+  for (const auto& each : active_) tell_encoded(*each, schedule_->held(*each), clock_.monotonic_ns());
+  schedule_->begin_slice(active_, nullptr, 0);
+  policy::ScheduleView view = schedule();
+  const std::vector<Request*> runners = runners_of(view, active_);
+  if (!any_of(options_.embeddings) && !any_in(active_, Phase::kRestoring)) {  // else they have the slice
+    if (auto joint = calls_->begin_round(std::move(view), active_, runners)) return compute(*std::move(joint));
   }
+  for (std::vector<Request*>& group : by_adapters(runners)) compute({.runners = std::move(group)});
+  begin_slice();
+  prefill_slice();
 }
 
 void Scheduler::prefill_slice() {
-  for (const auto& each : active_) tell_encoded(*each, schedule_->held(*each), clock_.monotonic_ns());
-  const auto slice = policy::next_slice(schedule());
+  const auto slice = policy::next_slice(calls_->shaped(schedule()));
   if (!slice) return;
   Request& request = *active_[slice->at];
   const Result<bool> branches_are_ready = prepare_branches(request, engine_);
   if (!branches_are_ready) return finish(request, Finish::kError, branches_are_ready.error());
   if (!*branches_are_ready) return;  // its slices wait for the next round, so that others decode in between
-  const Position done = sequences_[*request.seq].end();
-  const Result<MediaSlice> media = media_->find(request, done);
+  Result<MediaSlice> media = media_->find(request, sequences_[*request.seq].end());
   if (!media) return finish(request, Finish::kError, media.error());
   if (request.must_encode) return request.stats.waits.begin(WaitCause::kEncoder, clock_.monotonic_ns());
-  std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
-  const std::int64_t begin_ns = clock_.monotonic_ns();
-  request.stats.waits.end(begin_ns);
-  note_now();  // a slice may take long
-  prefilling_ = true;
-  const auto status =
-      inbox_.stopping() ? engine::DecodeStatus::kAborted : decode_with_room(batch, request, media->chunk());
-  prefilling_ = false;
-  if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
-  if (status != engine::DecodeStatus::kOk) return after_failure(request, failure_of(status));
-  const double ms = ms_since(begin_ns);
-  rates_.note_prefilled(slice->tokens, ms);
-  if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
-  sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
-  note_prefilled(request, slice->tokens, ms, media->chunk() != nullptr ? 0 : slice->tokens - 1);
+  compute({.prefills = &request, .slice = slice->tokens, .media = *std::move(media)});
 }
 
-void Scheduler::note_prefilled(Request& request, std::size_t count, double ms, std::size_t last) {
-  request.stats.prefilled_tokens += count;
-  inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(count, ms, request.effective.tokens.size()); });
+void Scheduler::compute(ModelCall call) {
+  call.drop_set_aside();  // for another group
+  if (call.empty()) return;
+  std::vector<engine::BatchToken> batch = call.batch(sequences_);
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  if (call.prefills != nullptr) {
+    call.prefills->stats.waits.end(begin_ns);
+    note_now();  // a slice may take long
+    prefilling_ = true;
+  }
+  const engine::DecodeStatus status = decode_with_room(call, batch);
+  prefilling_ = false;
+  call.drop_set_aside();  // for the oldest; their entries left the batch with them
+  if (status == engine::DecodeStatus::kNoCells && call.is_joint()) {
+    compute({.runners = std::move(call.runners)});
+    return prefill_slice();
+  }
+  if (status == engine::DecodeStatus::kNoCells) return yield_cells(call.first());
+  const auto fail = [&](Request* each) { after_failure(*each, failure_of(status)); };
+  if (status != engine::DecodeStatus::kOk) return void(std::ranges::for_each(call.requests(), fail));
+  call.slice_time = calls_->note(call, sequences_, ms_since(begin_ns));
+  call.append(sequences_);
+  if (call.prefills != nullptr) note_slice(call);
+  if (const auto lost = call.with_bad_logits(engine_); !lost.empty()) return after_bad_logits(lost);
+  for (std::size_t i = 0; i < call.runners.size(); ++i) {
+    sequences_.capture_decoded(*call.runners[i]->seq);
+    sampled(*call.runners[i], sample_next(*call.runners[i], engine_, i));
+  }
+  if (call.prefills != nullptr) after_slice(call);
+}
+
+// Decodes; if cells run short, other requests that are not older than the call's first one give theirs up. For a joint
+// call nobody does: its parts find room in calls of their own.
+engine::DecodeStatus Scheduler::decode_with_room(const ModelCall& call, std::vector<engine::BatchToken>& batch) {
+  const Request& keep = call.first();
+  const engine::MediaChunk* chunk = call.media.chunk();
+  if (prefilling_ && inbox_.stopping()) return engine::DecodeStatus::kAborted;
+  engine_.use_adapters(keep.job.adapters);
+  for (;;) {
+    const auto status = chunk != nullptr ? engine_.decode_media(*keep.seq, *chunk) : engine_.decode(batch);
+    inbox_.count([&](SchedulerStats& stats) { stats.note_call(active_.size(), call.is_joint()); });
+    if (status != engine::DecodeStatus::kNoCells) return status;
+    calls_->note_no_cells();
+    if (call.is_joint() || !make_room(keep)) return status;
+    std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
+  }
+}
+
+void Scheduler::note_slice(const ModelCall& call) {
+  Request& request = *call.prefills;
+  const SliceTime& time = call.slice_time;
+  if (const auto ms = time.typical_ms()) rates_.note_prefilled(call.slice, *ms);
+  if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
+  request.stats.prefilled_tokens += call.slice;
+  inbox_.count(
+      [&](SchedulerStats& stats) { stats.note_prefilled(call.slice, time.ms, request.effective.tokens.size()); });
+}
+
+void Scheduler::after_slice(const ModelCall& call) {
+  Request& request = *call.prefills;
   const std::size_t held = sequences_[*request.seq].tokens.size();
-  if (!engine_.has_finite_logits(last)) return after_bad_logits({&request});
-  const TokenRange slice{Position{} + (held - count), Position{} + held};
+  const TokenRange slice{Position{} + (held - call.slice), Position{} + held};
   score_prompt(request, engine_, slice);
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
-  const TokenId token = complete && wants_reply ? sample_next(request, engine_, last) : 0;
-  const auto further = complete && wants_reply ? begin_branches(request, engine_, last) : std::vector<TokenId>();
-  const double capture_ms = capture_slice(request, sequences_, schedule_->capture_stride(request), count, clock_);
-  const bool preempted = schedule_->note_slice(active_, request, slice, ms + capture_ms);
+  const TokenId token = complete && wants_reply ? sample_next(request, engine_, call.last()) : 0;
+  const auto further = complete && wants_reply ? begin_branches(request, engine_, call.last()) : std::vector<TokenId>();
+  const double capture_ms = capture_slice(request, sequences_, schedule_->capture_stride(request), call.slice, clock_);
+  const auto typical_ms = call.slice_time.typical_ms(capture_ms);
+  const bool preempted = schedule_->note_slice(active_, request, slice, typical_ms);
   if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   tell_prefilled(request, held, ms_since(request.started_ns));
   const std::int64_t now_ns = clock_.monotonic_ns();
@@ -416,18 +431,6 @@ void Scheduler::place_branches(Request& request, std::span<const TokenId> first_
     sampled(placed, first_tokens.front());
     if (branch != nullptr && placed.sink != nullptr) waiting_->add_branch(std::move(branch));
     first_tokens = first_tokens.subspan(1);
-  }
-}
-
-// Decodes; if cells run short, other requests that are not older than `keep` give theirs up.
-engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep,
-                                                 const engine::MediaChunk* chunk) {
-  engine_.use_adapters(keep.job.adapters);
-  for (;;) {
-    const auto status = chunk != nullptr ? engine_.decode_media(*keep.seq, *chunk) : engine_.decode(batch);
-    inbox_.count([this](SchedulerStats& stats) { stats.note_call(active_.size()); });
-    if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
-    std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
   }
 }
 

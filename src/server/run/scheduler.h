@@ -3,7 +3,7 @@
 // The scheduler: a continuous batch over one engine.
 //
 // One thread runs run() and owns the engine. Each round: decode steps of all running requests in one call, then one
-// bounded slice of a request that prefills (a mixed batch was measured to be slower than two calls).
+// bounded slice of a request that prefills; or both in one call, where that was measured to be faster (calls.h).
 // policy/next_call.h chooses the next call, policy/plan.h what a request reuses; the scheduler carries it out.
 // A request whose prompt shares more with one that prefills than is there now waits for that part (awaited_prefix.h),
 // so that requests which arrive together share what the first of them computes. Sequences stay in the model's memory
@@ -32,7 +32,6 @@ namespace kvkeep::engine {
 class Engine;
 class Projector;
 struct BatchToken;
-struct MediaChunk;
 enum class DecodeStatus;
 }  // namespace kvkeep::engine
 
@@ -42,10 +41,14 @@ class Cache;
 namespace kvkeep::index {
 class TokenTexts;
 }
+namespace kvkeep::policy {
+enum class DecodeWithPrefill;
+}
 
 namespace kvkeep::server {
 
 class BreakFinder;
+class Calls;
 class CutPlanner;
 class Embeddings;
 class EncodedMedia;
@@ -55,6 +58,7 @@ class Restorer;
 class Schedule;
 class Searches;
 struct ExplainOptions;
+struct ModelCall;
 struct Overdue;
 struct Request;
 struct RestoreTurn;
@@ -67,6 +71,7 @@ struct SchedulerOptions {
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
   std::size_t pinned_slice_tokens = 0;         // > 0: slices end at multiples of it, however long they take
+  policy::DecodeWithPrefill decode_with_prefill = {};  // in one call or two; by default two
   double ahead_slice_ms = 100;             // of a prefill ahead, by the rate so far: a request that comes waits for one
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
@@ -135,7 +140,6 @@ class Scheduler {
   // Starting.
   void admit();
   bool start(Request& request);  // returns false if the request must wait for cells
-  void match_text(Request& request);
   PlanTerms terms() const;
   void execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease);
   void begin_slice();
@@ -147,13 +151,13 @@ class Scheduler {
   void report_start(Request& request);
 
   // Running.
-  void decode_step();
-  void decode_together(std::vector<Request*> members);
+  void compute_round();
   void prefill_slice();
-  void note_prefilled(Request& request, std::size_t count, double ms, std::size_t last);
+  void compute(ModelCall call);
+  engine::DecodeStatus decode_with_room(const ModelCall& call, std::vector<engine::BatchToken>& batch);
+  void note_slice(const ModelCall& call);
+  void after_slice(const ModelCall& call);
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
-  engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep,
-                                        const engine::MediaChunk* chunk = nullptr);
   void sampled(Request& request, TokenId token);
   void after_failure(Request& request, const Error& error);
   void after_bad_logits(const std::vector<Request*>& lost);
@@ -196,6 +200,7 @@ class Scheduler {
   const std::unique_ptr<BreakFinder> breaks_;
   const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
+  const std::unique_ptr<Calls> calls_;
   const std::unique_ptr<EncodedMedia> media_;
   policy::RateMeter rates_;
   const std::unique_ptr<Restorer> restorer_;

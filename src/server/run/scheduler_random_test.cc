@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "policy/call_meter.h"
 #include "server/run/places.h"
 #include "server/run/scheduler_stats.h"
 #include "server/run/scheduler_test_fixture.h"
@@ -69,6 +70,7 @@ struct Load {
   const char* name;
   MemoryClass memory_class;
   bool own_cells = false;
+  policy::DecodeWithPrefill calls = policy::DecodeWithPrefill::kApart;
 };
 
 class RandomLoad : public testing::TestWithParam<Load> {
@@ -82,7 +84,11 @@ class RandomLoad : public testing::TestWithParam<Load> {
                      .memory_class = GetParam().memory_class,
                      .window_tokens = 16},
             .ram = ByteCount{200'000},
-            .scheduler = {.parallel = 3, .slice_ms = 1e-6, .capture_prefilled_tokens = 16, .capture_every_tokens = 8},
+            .scheduler = {.parallel = 3,
+                          .slice_ms = 1e-6,
+                          .capture_prefilled_tokens = 16,
+                          .decode_with_prefill = GetParam().calls,
+                          .capture_every_tokens = 8},
             .clock = &clock_};
   }
 
@@ -197,6 +203,7 @@ TEST_P(RandomLoad, EndsEachRequestOnceAndHoldsNothingAfterwards) {
     }
   }
   EXPECT_EQ(world.scheduler.stats().running + world.scheduler.stats().waiting, 0U);
+  EXPECT_EQ(world.scheduler.stats().joint_calls > 0, GetParam().calls == policy::DecodeWithPrefill::kTogether);
   world.stop();
   spdlog::set_level(spdlog::level::info);
 }
@@ -208,6 +215,18 @@ INSTANTIATE_TEST_SUITE_P(Classes, RandomLoad,
                                          Load{"Opaque", MemoryClass::kOpaque}, Load{"Uncached", MemoryClass::kUncached},
                                          Load{"SliceableOwnCells", MemoryClass::kSliceable, true},
                                          Load{"WindowedOwnCells", MemoryClass::kWindowed, true}),
+                         [](const auto& load) { return std::string(load.param.name); });
+
+constexpr auto kTogether = policy::DecodeWithPrefill::kTogether;
+INSTANTIATE_TEST_SUITE_P(SharedCalls, RandomLoad,
+                         testing::Values(Load{"Sliceable", MemoryClass::kSliceable, false, kTogether},
+                                         Load{"Windowed", MemoryClass::kWindowed, false, kTogether},
+                                         Load{"Hybrid", MemoryClass::kHybrid, false, kTogether},
+                                         Load{"Recurrent", MemoryClass::kRecurrent, false, kTogether},
+                                         Load{"Opaque", MemoryClass::kOpaque, false, kTogether},
+                                         Load{"Uncached", MemoryClass::kUncached, false, kTogether},
+                                         Load{"SliceableOwnCells", MemoryClass::kSliceable, true, kTogether},
+                                         Load{"WindowedOwnCells", MemoryClass::kWindowed, true, kTogether}),
                          [](const auto& load) { return std::string(load.param.name); });
 
 }  // namespace

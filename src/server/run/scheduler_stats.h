@@ -42,6 +42,7 @@ struct SchedulerStats {
   double prefill_ms = 0;            // in model calls that prefilled
   double predicted_ms = 0;          // from the first token of a reply to its last, summed over replies
   std::uint64_t model_calls = 0;    // that prefill or decode
+  std::uint64_t joint_calls = 0;    // that do both
   std::uint64_t calls_running = 0;  // running requests, summed over these calls
   std::size_t longest_tokens = 0;   // of a prompt with its reply, in the model's memory, so far
   std::uint64_t plans = 0;          // lookups and plans made, including those that ended in waiting
@@ -58,11 +59,12 @@ struct SchedulerStats {
   AuditCounts audits = {};
   RequestFigures figures = {};
 
-  void note_call(std::size_t running_requests) {
+  void note_call(std::size_t running_requests, bool joint) {
     ++model_calls;
+    joint_calls += joint ? 1 : 0;
     calls_running += running_requests;
   }
-  void note_prefilled(std::size_t tokens, double ms, std::size_t length) {
+  void note_prefilled(std::size_t tokens, double ms, std::size_t length) {  // `length`: see longest_tokens
     prefilled_tokens += tokens;
     prefill_ms += ms;
     figures.slice.add(ms / 1e3);
