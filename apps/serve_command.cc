@@ -327,6 +327,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const se
   scheduler.parallel = options.model.parallel;
   scheduler.queue_limit = options.queue_limit;
   scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
+  scheduler.queue_tokens = options.queue_tokens;
   scheduler.shift_context = options.shift_context;
   scheduler.slice_ms = options.slice_ms.value_or(scheduler.slice_ms);
   scheduler.decode_with_prefill = options.decode_with_prefill;

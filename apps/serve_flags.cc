@@ -214,6 +214,11 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .effect = "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
                  "paths: 529) and Retry-After.",
        .assign = number_into(options.queue_limit, std::size_t{0}, std::size_t{65'536})},
+      {.spelling = "--queue-tokens N",
+       .default_text = "67108864, or 64 x context if that is more",
+       .effect = "Tokens of all prompts that may run and wait; while any waits, a request for more is refused like one "
+                 "that finds the queue full.",
+       .assign = number_into(options.queue_tokens, std::size_t{1}, std::size_t{1} << 40, std::size_t{1})},
       {.spelling = "--key-limit N",
        .default_text = "none",
        .effect = "Replies of one API key that may run or wait; a request for more is refused like one that finds the "

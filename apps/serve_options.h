@@ -144,10 +144,11 @@ struct ServeOptions {
   std::string web_directory;        // --path; empty: no files are served
   bool serves_page = true;          // else web_directory does not count
   std::size_t queue_limit = 4'096;  // --queue-limit
-  std::optional<std::size_t> key_limit;  // --key-limit; empty: no key has a limit of its own
-  double shutdown_timeout_s = 0;         // for replies to end by themselves
-  std::optional<int> http_threads;       // empty: by processors and parallel requests
-  std::string api_key_file;              // one key per line, see server::parse_key_lines; empty: none
+  std::optional<std::size_t> queue_tokens;  // --queue-tokens; empty: by the context's length
+  std::optional<std::size_t> key_limit;     // --key-limit; empty: no key has a limit of its own
+  double shutdown_timeout_s = 0;            // for replies to end by themselves
+  std::optional<int> http_threads;          // empty: by processors and parallel requests
+  std::string api_key_file;                 // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
   std::vector<std::string> ignored_variables;  // a line for each LLAMA_ARG_... variable that sets nothing
 };

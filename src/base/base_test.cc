@@ -12,6 +12,7 @@
 #include "base/edit_distance.h"
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/shared_tokens.h"
 #include "base/tenant_scope.h"
 #include "base/types.h"
 
@@ -22,6 +23,23 @@ std::vector<TokenId> counting(std::size_t n) {
   std::vector<TokenId> tokens(n);
   std::iota(tokens.begin(), tokens.end(), 0);
   return tokens;
+}
+
+TEST(SharedTokens, AreCopiedOnlyForTheOwnerThatChangesThem) {
+  SharedTokens first = counting(5);
+  SharedTokens second = first;
+  EXPECT_EQ(first.data(), second.data());
+  second.own().push_back(9);
+  EXPECT_EQ(second.back(), 9);
+  EXPECT_EQ(first, counting(5));
+  const TokenId* changed = second.data();
+  second.own().front() = 7;
+  EXPECT_EQ(second.data(), changed) << "it has its own already";
+  const SharedTokens third = second;
+  second.own().pop_back();
+  EXPECT_EQ(third, (SharedTokens{7, 1, 2, 3, 4, 9}));
+  EXPECT_EQ(TokenSpan(second).size(), 5U);
+  EXPECT_TRUE(SharedTokens().empty());
 }
 
 TEST(PrefixHasher, DoesNotDependOnHowTokensAreCut) {

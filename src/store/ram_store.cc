@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "os/executor.h"
 
 namespace kvkeep::store {
 namespace {

@@ -10,7 +10,10 @@
 
 #include "base/mutex.h"
 #include "base/types.h"
-#include "os/executor.h"
+
+namespace kvkeep::os {
+class Executor;
+}
 
 namespace kvkeep::store {
 

@@ -122,6 +122,23 @@ class Scheduling(FlagCase):
         self.assertEqual(server.post(COMPLETION, body)["usage"]["completion_tokens"], 2)
 
 
+    @covers("--queue-tokens")
+    def test_prompts_that_are_too_long_together_are_refused(self):
+        server = self.server("-c", CONTEXT, "-np", 1, "--queue-tokens", 100, "--metrics")
+        stream = self.endless(server)
+        long = {"prompt": list(range(300, 420)), "max_tokens": 2}
+        short = {"prompt": list(range(300, 320)), "max_tokens": 2}
+        waits = threading.Thread(target=server.post, args=(COMPLETION, long))
+        waits.start()  # is taken, since none waits
+        wait_until(lambda: metrics(server)[0]["llamacpp:requests_deferred"] == 1, "it waits")
+        self.assertGreater(metrics(server)[0]["kvkeep_open_prompt_tokens"], 120)
+        self.assert_refused(503, server.post, COMPLETION, short, contains="tokens")
+        stream.close()
+        waits.join()
+        self.assertEqual(server.post(COMPLETION, short)["usage"]["completion_tokens"], 2)
+        wait_until(lambda: metrics(server)[0]["kvkeep_open_prompt_tokens"] == 0, "all prompts are gone")
+
+
 class Deadlines(FlagCase):
     def test_a_request_that_waits_too_long_is_refused(self):
         server = self.server("-c", CONTEXT, "-np", 1, "--metrics")

@@ -109,6 +109,8 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
               number(stats.prefix_waits)),
       waited(stats.waited),
       waiting(stats),
+      gauge("kvkeep_open_prompt_tokens", "Tokens of the prompts that run and wait, as they were sent.",
+            number(stats.open_tokens)),
       gauge("kvkeep_cells", "Cells of the model's memory.", stats.cells.total),
       gauge("kvkeep_cells_used", "Cells that hold tokens; those of shared prefixes count once.", stats.cells.used),
       gauge("kvkeep_cells_shared", "Cells that several conversations share.", stats.cells.shared),

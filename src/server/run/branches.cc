@@ -15,6 +15,7 @@ namespace {
 // The branch reuses the whole prompt, and counts for itself only what it decodes.
 JobStats branch_stats(const JobStats& of_prompt) {
   JobStats stats = of_prompt;
+  stats.sent_tokens = 0;
   stats.count_memory(stats.prompt_tokens);
   stats.cached_tokens = stats.known_tokens = stats.prompt_tokens;
   stats.prefilled_tokens = 0;
@@ -62,7 +63,7 @@ std::uint32_t later_seed(std::uint32_t first, std::size_t number) {
 std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_ptr<JobSink> sink) {
   auto branch = std::make_unique<Request>();
   branch->stats.prompt_tokens = job.prompt.size();
-  std::vector<TokenId> prompt = std::exchange(job.prompt, {});
+  SharedTokens prompt = std::exchange(job.prompt, {});
   policy::PromptMarkers markers = std::exchange(job.markers, {});
   job.markers.beginning = markers.beginning;
   engine::SamplingParams sampling = std::exchange(job.sampling, without_large_parts(job.sampling));

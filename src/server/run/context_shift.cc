@@ -11,7 +11,7 @@ namespace {
 
 void drop_tokens(Request& request, TokenRange dropped) {
   request.reply_before = reply_of(request);
-  std::vector<TokenId>& tokens = request.effective.tokens;
+  std::vector<TokenId>& tokens = request.effective.tokens.own();
   tokens.erase(tokens.begin() + dropped.begin.value(), tokens.begin() + dropped.end.value());
   request.effective.sampled = ranges_without(request.effective.sampled, dropped);
   request.effective.markers = {};  // of the prompt as it was

@@ -1,11 +1,10 @@
 #include "server/run/inbox.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "server/run/found_break.h"
+#include "server/run/queue_room.h"
 #include "server/run/request.h"
 #include "server/run/scheduler_stats.h"
 #include "server/run/served_rate.h"
@@ -16,63 +15,39 @@ namespace {
 
 constexpr std::size_t kMostQuestions = 64;
 
+OpenReplies replies_of(std::span<const std::unique_ptr<Request>> requests) {
+  OpenReplies all;
+  for (const auto& request : requests) {
+    all = all + OpenReplies{1 + request->branches.size(), request->stats.sent_tokens};
+  }
+  return all;
+}
+
 }  // namespace
 
-std::size_t share_of_queue(const InboxLimits& limits, std::size_t others) {
-  const std::size_t owners = others + 1;
-  const std::size_t kept_free = limits.queue < 2 ? 0 : (limits.queue + 15) / 16;
-  return limits.places + (limits.queue - kept_free + owners - 1) / owners;
-}
-
-Inbox::Inbox(const InboxLimits& limits)
-    : limits_(limits), served_(std::make_unique<ServedRate>()), stats_(std::make_unique<SchedulerStats>()) {}
+Inbox::Inbox(const QueueLimits& limits)
+    : room_(std::make_unique<QueueRoom>(limits)),
+      served_(std::make_unique<ServedRate>()),
+      stats_(std::make_unique<SchedulerStats>()) {}
 Inbox::~Inbox() = default;
-
-Status Inbox::check_room(std::size_t replies, const Job& job) const {
-  const std::size_t open = in_flight_ - ahead_ + replies;
-  if (open > limits_.open()) return busy("too many requests are waiting; try again later");
-  if (job.owner == policy::kNoKey) return {};
-  const auto found = of_owner_.find(job.owner);
-  const std::size_t own = found == of_owner_.end() ? 0 : found->second;
-  if (job.key != policy::kNoKey && own + replies > limits_.of_key) {
-    return busy(
-        fmt::format("{} requests with this API key run or wait, and {} may; try again later", own, limits_.of_key));
-  }
-  const std::size_t share = share_of_queue(limits_, of_owner_.size() - (own > 0 ? 1 : 0));
-  if (open <= limits_.places + limits_.queue / 2 || own == 0 || own + replies <= share) return {};
-  return busy(
-      fmt::format("{} requests of this client run or wait, and the queue has room for {} of one client: the rest is "
-                  "for others; try again later",
-                  own, share));
-}
 
 Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
   if (requests.empty()) return {};
-  std::size_t replies = 0;
-  for (const auto& request : requests) replies += 1 + request->branches.size();
+  const OpenReplies more = replies_of(requests);
   const bool ahead = std::ranges::any_of(requests, [](const auto& request) { return request->job.ahead; });
   const Job& job = requests.front()->job;
-  const std::size_t most = job.key == policy::kNoKey ? limits_.open() : std::min(limits_.open(), limits_.of_key);
-  if (replies > most) {
-    return invalid(
-        fmt::format("{} replies are more than this server may hold at a time{}: ask for at most {}, or start "
-                    "it with a larger --{}",
-                    replies, most < limits_.open() ? " for one API key" : "", most,
-                    most < limits_.open() ? "key-limit" : "queue-limit"));
-  }
   MutexLock lock(mutex_);
   if (closed_ || stopping_) return busy("the server is shutting down");
-  TRY(check_room(replies, job));
-  if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
-  if (in_flight_ == 0) served_->begin(requests.front()->submitted_ns);
+  TRY(room_->check(more, job, stats_->waiting));
+  const bool is_first = room_->open().replies == 0;
+  if (ahead && !is_first) return busy("a prefill ahead waits for other requests");
+  if (is_first) served_->begin(requests.front()->submitted_ns);
   stats_->requests += requests.size();
-  stats_->waiting += replies;
-  stats_->waiting_for.add(WaitCause::kPlace, replies);
-  in_flight_ += replies;
-  if (job.owner != policy::kNoKey) of_owner_[job.owner] += replies;
-  if (ahead) ahead_ += replies;
+  stats_->waiting += more.replies;
+  stats_->waiting_for.add(WaitCause::kPlace, more.replies);
+  room_->add(more, job.owner, ahead);
   for (auto& request : requests) {
-    if (request->trace != nullptr) request->trace->in_flight = in_flight_;
+    if (request->trace != nullptr) request->trace->in_flight = room_->open().replies;
     requests_.push_back(std::move(request));
   }
   wake_.notify_one();
@@ -116,13 +91,14 @@ void Inbox::stop() {
 
 bool Inbox::idle() const {
   MutexLock lock(mutex_);
-  return in_flight_ == 0;
+  return room_->open().replies == 0;
 }
 
 SchedulerStats Inbox::stats(std::int64_t now_ns) const {
   MutexLock lock(mutex_);
   SchedulerStats stats = *stats_;
   stats.retry_after_s = served_->seconds_for(stats.waiting, now_ns);
+  stats.open_tokens = room_->open().tokens;
   stats.closed = closed_ || stopping_;
   return stats;
 }
@@ -170,10 +146,8 @@ void Inbox::note_ended(const Ended& ended) {
   if (ended.found != nullptr) stats_->figures.note_break(ended.found->found);
   // Those that leave the queue, and prefills ahead, are no sign of how fast others are served.
   if (ended.stats.place && !ended.ahead) served_->note_served(ended.now_ns);
-  if (--in_flight_ == 0) served_->pause(ended.now_ns);
-  if (ended.ahead) --ahead_;
-  const auto found = of_owner_.find(ended.owner);
-  if (found != of_owner_.end() && --found->second == 0) of_owner_.erase(found);
+  room_->remove({1, ended.stats.sent_tokens}, ended.owner, ended.ahead);
+  if (room_->open().replies == 0) served_->pause(ended.now_ns);
 }
 
 }  // namespace kvkeep::server

@@ -9,7 +9,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
@@ -20,8 +19,10 @@
 
 namespace kvkeep::server {
 
+class QueueRoom;
 class ServedRate;
 struct FoundBreak;
+struct QueueLimits;
 struct Request;
 struct SchedulerNow;
 struct SchedulerStats;
@@ -35,29 +36,13 @@ struct LoadedState {
 // A call on the engine thread between two model calls; `stopped` says that the server stops instead.
 using Question = std::function<void(const Error* stopped)>;
 
-// Replies that may be open: that run, as many as there are places, and that wait.
-struct InboxLimits {
-  std::size_t places = 0;
-  std::size_t queue = 0;
-  std::size_t of_key = SIZE_MAX;  // of one Job::owner whose requests have a Job::key
-  std::size_t open() const { return places + queue; }
-};
-
-// Returns how many replies an owner may have open, next to so many others that have some, while more than half of the
-// queue is full: besides all places an equal part of the queue, of which a sixteenth is kept free. So one that is alone
-// has nearly all of it, and another one that comes finds room and then gets each reply that ends until both have as
-// much.
-std::size_t share_of_queue(const InboxLimits& limits, std::size_t others);
-
 class Inbox {
  public:
-  // A prefill ahead makes room for others and counts as no open reply.
-  explicit Inbox(const InboxLimits& limits);
+  explicit Inbox(const QueueLimits& limits);
   ~Inbox();
 
-  // Takes all or none; all have the same key and owner. kBusy if too many replies would be open, branches included, in
-  // all or of their owner, the server stops, or there are others and one of them is a prefill ahead; kInvalid if there
-  // are more than may ever be open.
+  // Takes all or none; all have the same key and owner. Errors as QueueRoom::check, branches included; kBusy also if
+  // the server stops, or if there are others and one of these is a prefill ahead.
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   Status ask(Question question);  // kBusy if too many wait, or the server stops
   void deliver(LoadedState loaded);
@@ -99,9 +84,6 @@ class Inbox {
   void note_ended(const Ended& ended);  // of one reply
 
  private:
-  Status check_room(std::size_t replies, const Job& job) const REQUIRES(mutex_);
-
-  const InboxLimits limits_;
   std::atomic<bool> closed_ = false;    // stays so
   std::atomic<bool> stopping_ = false;  // set with mutex_ held, so that no wake-up is missed
 
@@ -112,10 +94,7 @@ class Inbox {
   std::deque<Question> questions_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;
   bool left_ GUARDED_BY(mutex_) = false;
-  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
-  std::size_t ahead_ GUARDED_BY(mutex_) = 0;      // of these, prefills ahead
-  // Of these, by owner; those without one are not counted.
-  std::unordered_map<std::uint64_t, std::size_t> of_owner_ GUARDED_BY(mutex_);
+  const std::unique_ptr<QueueRoom> room_ GUARDED_BY(mutex_);
   const std::unique_ptr<ServedRate> served_ GUARDED_BY(mutex_);
   const std::unique_ptr<SchedulerStats> stats_ GUARDED_BY(mutex_);
 };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/run/queue_room.h"
 #include "server/run/request.h"
 #include "server/run/scheduler_stats.h"
 
@@ -107,7 +108,7 @@ TEST(Inbox, OneOwnerLeavesRoomInTheQueueToOthers) {
     while (inbox.submit(of_owner(owner)).ok()) ++taken;
     return taken;
   };
-  const InboxLimits limits{.places = 4, .queue = 60};
+  const QueueLimits limits{.places = 4, .queue = 60};
   Inbox inbox(limits);
   EXPECT_EQ(fill(inbox, 7), 4U + 56U) << "alone, all but a sixteenth";
   EXPECT_NE(inbox.submit(of_owner(7)).error().message.find("of one client"), std::string::npos);
@@ -128,13 +129,47 @@ TEST(Inbox, OneOwnerLeavesRoomInTheQueueToOthers) {
   EXPECT_TRUE(inbox.submit(of_owner(8)).ok());
 }
 
-TEST(Inbox, AShareOfAShortQueueIsRoundedUp) {
-  EXPECT_EQ(share_of_queue({.places = 1, .queue = 1}, 0), 2U);
-  EXPECT_EQ(share_of_queue({.places = 1, .queue = 0}, 0), 1U);
-  EXPECT_EQ(share_of_queue({.places = 2, .queue = 2}, 0), 3U);
-  EXPECT_EQ(share_of_queue({.places = 2, .queue = 5}, 1), 4U);
-  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 0), 3'844U);
-  EXPECT_EQ(share_of_queue({.places = 4, .queue = 4'096}, 3), 964U);
+std::vector<std::unique_ptr<Request>> long_request(std::size_t tokens, std::uint64_t owner = policy::kNoKey) {
+  auto made = request("a");
+  made.front()->stats.sent_tokens = tokens;
+  made.front()->job.owner = owner;
+  return made;
+}
+
+Inbox::Ended ended_prompt(std::size_t tokens, std::uint64_t owner = policy::kNoKey) {
+  Inbox::Ended ended{.owner = owner};
+  ended.stats.sent_tokens = tokens;
+  return ended;
+}
+
+TEST(Inbox, RefusesMoreTokensThanMayWait) {
+  Inbox inbox({.places = 1, .queue = 100, .tokens = 1'000});
+  ASSERT_TRUE(inbox.submit(long_request(600)).ok());
+  ASSERT_TRUE(inbox.submit(long_request(400)).ok());
+  EXPECT_EQ(inbox.stats(0).open_tokens, 1'000U);
+  const Status refused = inbox.submit(long_request(1));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kBusy);
+  EXPECT_NE(refused.error().message.find("1000 tokens"), std::string::npos) << refused.error().message;
+  (void)inbox.collect(kNoWait);
+  inbox.note_now({.running = 1, .waiting = 1});
+  EXPECT_FALSE(inbox.submit(long_request(1)).ok()) << "prompts of those that run lie in memory as well";
+  inbox.note_ended(ended_prompt(600));
+  EXPECT_TRUE(inbox.submit(long_request(600)).ok());
+  inbox.note_ended(ended_prompt(400));
+  inbox.note_ended(ended_prompt(600));
+  EXPECT_EQ(inbox.stats(0).open_tokens, 0U);
+}
+
+// Else a server with a low bound would never serve it.
+TEST(Inbox, TakesAPromptOfAnyLengthIfNoneWaits) {
+  Inbox inbox({.places = 1, .queue = 100, .tokens = 1'000});
+  ASSERT_TRUE(inbox.submit(long_request(5'000, 7)).ok());
+  EXPECT_FALSE(inbox.submit(long_request(5'000, 7)).ok());
+  (void)inbox.collect(kNoWait);
+  inbox.note_now({.running = 1});
+  EXPECT_TRUE(inbox.submit(long_request(5'000, 7)).ok()) << "the other one runs, and this client may have more";
+  EXPECT_FALSE(inbox.submit(long_request(1, 8)).ok());
 }
 
 // The pace is that of replies which had a place.

@@ -13,6 +13,7 @@
 #include "base/figures.h"
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/shared_tokens.h"
 #include "base/types.h"
 #include "engine/sampling.h"
 #include "policy/cut.h"
@@ -41,7 +42,7 @@ struct Job {
   std::string id;    // as the client knows it; for the log
   std::string kind;  // "chat" or "completion", for the log
   // Not empty, shorter than the context, and ends with a token; text matching may put other ids in its place.
-  std::vector<TokenId> prompt;
+  SharedTokens prompt;
   std::vector<ChunkSource> media = {};  // of each chunk among the prompt's ids, in their order
   engine::SamplingParams sampling;
   std::optional<std::int64_t> max_tokens = {};       // empty: until the context is full
@@ -112,6 +113,7 @@ inline constexpr std::size_t kMissReasons = static_cast<std::size_t>(MissReason:
 std::string_view to_string(MissReason reason);
 
 struct JobStats {
+  std::size_t sent_tokens = 0;    // of the prompt as it was sent; 0: a further reply to a prompt, which has its own
   std::size_t prompt_tokens = 0;  // of the effective prompt
   std::size_t cached_tokens = 0;  // memory + ram + disk + shared
   std::size_t memory_tokens = 0;

@@ -77,7 +77,7 @@ std::vector<TokenRange> chunks_of(TokenSpan tokens) {
 }
 
 // All tokens after the prompt will have been sampled.
-EffectiveTokens effective_tokens(std::vector<TokenId> tokens, std::span<const TokenRange> sampled,
+EffectiveTokens effective_tokens(SharedTokens tokens, std::span<const TokenRange> sampled,
                                  const policy::PromptMarkers& markers) {
   EffectiveTokens effective{.tokens = std::move(tokens), .sampled = {}, .markers = markers};
   effective.media = chunks_of(effective.tokens);
@@ -123,7 +123,7 @@ PromptLookup::PromptLookup(const LookupOptions& options, const cache::ModelMemor
 // Looks at live sequences, too: the cache may be off.
 EffectiveTokens PromptLookup::match_text(const Job& job) const {
   if (options_.texts == nullptr || !cached(job) || job.scored_prompt) return as_sent(job);
-  const std::vector<TokenId>& prompt = job.prompt;
+  const TokenSpan prompt = job.prompt;
   index::TextMatch best = cache_.match_text(prompt, *options_.texts, job.tenant);
   for (const Sequence& held : sequences_.all()) {
     if (!held.shared_with(job.tenant) || best.prompt_tokens == prompt.size()) continue;
@@ -133,7 +133,9 @@ EffectiveTokens PromptLookup::match_text(const Job& job) const {
   index::EffectivePrompt matched = index::effective_prompt(best, prompt, *options_.texts);
   const bool fits = matched.tokens.size() <= std::max<std::size_t>(prompt.size(), options_.context_tokens - 1);
   if (!fits) return as_sent(job);
-  EffectiveTokens effective = effective_tokens(std::move(matched.tokens), best.sampled, moved(job.markers, matched));
+  const bool as_it_was = matched.tokens == job.prompt.all();
+  SharedTokens tokens = as_it_was ? job.prompt : SharedTokens(std::move(matched.tokens));
+  EffectiveTokens effective = effective_tokens(std::move(tokens), best.sampled, moved(job.markers, matched));
   effective.asker = moved(job.asker, matched);
   if (!matched.replacements.empty()) effective.text_from = matched.replacements.front().effective.begin;
   return effective;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/shared_tokens.h"
 #include "cache/lease.h"
 #include "policy/cached_prefix.h"
 #include "policy/cut.h"
@@ -52,7 +53,7 @@ class InspectionSink {
 
 // The ids that are evaluated for a request: its effective prompt, then the sampled ids.
 struct EffectiveTokens {
-  std::vector<TokenId> tokens;
+  SharedTokens tokens;                      // with the job, as long as they are those of its prompt
   std::vector<TokenRange> sampled;          // the ids that this server sampled, including those to come
   policy::PromptMarkers markers;            // of the effective prompt
   std::vector<TokenRange> media = {};       // chunks of pictures and sounds among the tokens

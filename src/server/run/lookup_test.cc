@@ -2,6 +2,7 @@
 
 #include "server/run/lookup.h"
 
+#include "base/word_vocabulary_test.h"
 #include "server/run/parts_fixture.h"
 
 namespace kvkeep::server {
@@ -77,11 +78,27 @@ TEST_F(PromptLookupTest, TellsWhyNoMoreIsReused) {
 }
 
 TEST_F(PromptLookupTest, APromptAsItWasSentIsSampledAfterItsEnd) {
-  const EffectiveTokens sent = as_sent(job_of(counting(10)));
+  const Job job = job_of(counting(10));
+  const EffectiveTokens sent = as_sent(job);
   EXPECT_EQ(sent.tokens, counting(10));
+  EXPECT_EQ(sent.tokens.data(), job.prompt.data()) << "a prompt that waits lies in memory once";
   ASSERT_EQ(sent.sampled.size(), 1U);
   EXPECT_EQ(sent.sampled[0].begin, Position{10});
   EXPECT_FALSE(sent.text_from.has_value());
+}
+
+// Each start looks for other ids of the same text, and a request may start in vain and wait again.
+TEST_F(PromptLookupTest, APromptThatIsNotKnownInOtherIdsStaysTheJobs) {
+  const WordVocabulary vocabulary({"a", "b", "ab", "c"}, {});
+  const index::TokenTexts texts(vocabulary, [](TokenId) { return false; });
+  LookupOptions with_texts = options();
+  with_texts.texts = &texts;
+  const PromptLookup matching(with_texts, engine.memory(), cache, sequences);
+  run(sequences, std::vector<TokenId>{3, 0, 1, 3});
+  for (const std::vector<TokenId>& prompt : {std::vector<TokenId>{3, 0, 1, 3, 0}, std::vector<TokenId>{0, 0, 0}}) {
+    const Job job = job_of(prompt);
+    EXPECT_EQ(matching.match_text(job).tokens.data(), job.prompt.data());
+  }
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ std::unique_ptr<Request> make_request(Submission submission) {
   KVKEEP_ASSERT(!submission.replies.empty(), "a job without a sink");
   auto request = std::make_unique<Request>();
   request->effective = as_sent(job);
-  request->stats.prompt_tokens = job.prompt.size();
+  request->stats.sent_tokens = request->stats.prompt_tokens = job.prompt.size();
   request->sink = std::move(submission.replies.front());
   for (std::size_t i = 1; i < submission.replies.size(); ++i) {
     request->branches.push_back(make_branch(job, i, std::move(submission.replies[i])));
@@ -299,7 +299,7 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
 }
 
 double note_sampled(Request& request, TokenId token, double ms) {
-  request.effective.tokens.push_back(token);
+  request.effective.tokens.own().push_back(token);
   ++request.stats.predicted_tokens;
   return ms - std::exchange(request.stats.predicted_ms, ms);
 }

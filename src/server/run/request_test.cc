@@ -41,6 +41,17 @@ TEST(Request, IsNoLessKnownToALookUpWithoutTheCache) {
   EXPECT_EQ(request.stats.known_tokens, 100U) << "as it was when its prefill began";
 }
 
+TEST(Request, SharesItsPromptUntilItsReplyBegins) {
+  Job job{.id = "1", .kind = "test", .prompt = counted_tokens(300), .sampling = {}};
+  const auto request = make_request({.job = std::move(job), .replies = {nullptr, nullptr}});
+  EXPECT_EQ(request->effective.tokens.data(), request->job.prompt.data());
+  EXPECT_EQ(request->stats.sent_tokens, 300U);
+  EXPECT_EQ(request->branches.front()->stats.sent_tokens, 0U) << "a prompt counts once";
+  note_sampled(*request, 7, 1);
+  EXPECT_EQ(request->effective.tokens.size(), 301U);
+  EXPECT_EQ(request->job.prompt, counted_tokens(300));
+}
+
 TEST(Request, TellsHowLongItWaitedOrPrefilledThoughItEndsEarly) {
   Request request;
   request.submitted_ns = 1'000'000;

@@ -7,7 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/assert.h"
 #include "cache/cache.h"
 #include "policy/cached_prefix.h"
 #include "server/run/awaited_prefix.h"
@@ -18,6 +17,7 @@
 #include "server/run/encoded_media.h"
 #include "server/run/places.h"
 #include "server/run/prefill_cuts.h"
+#include "server/run/queue_room.h"
 #include "server/run/request_queue.h"
 #include "server/run/restorer.h"
 #include "server/run/schedule.h"
@@ -42,7 +42,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       engine_(engine),
       cache_(cache),
       clock_(clock),
-      inbox_({.places = options.parallel, .queue = options.queue_limit, .of_key = options.key_limit}),
+      inbox_(queue_limits(options, engine.description().context_tokens)),
       places_(std::make_unique<Places>(options.parallel)),
       searches_(std::make_unique<Searches>(cache, clock, [this] { inbox_.wake(); })),
       waiting_(std::make_unique<RequestQueue>()),

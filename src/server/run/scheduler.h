@@ -68,6 +68,7 @@ struct SchedulerOptions {
   std::size_t parallel = 4;          // requests that run at a time; others wait
   std::size_t queue_limit = 4'096;   // replies that may wait for a place; more are refused (kBusy)
   std::size_t key_limit = SIZE_MAX;  // replies of one Job::key that may wait and run; more are refused as well
+  std::optional<std::size_t> queue_tokens = {};  // of all prompts that wait and run; empty: queue_limits() decides
   double slice_ms = 150;  // of prefill while others decode, prefill or wait, about; 0: as long as the batch allows
   std::size_t capture_prefilled_tokens = 512;  // prefilled tokens between captures, or one slice if that is longer
   std::size_t pinned_slice_tokens = 0;         // > 0: slices end at multiples of it, however long they take

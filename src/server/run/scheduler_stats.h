@@ -53,6 +53,7 @@ struct SchedulerStats {
   std::uint64_t prefix_waits = 0;   // times that a request waited for a prefix that another was prefilling
   WaitTimes waited;                 // of requests that have ended
   WaitCounts waiting_for;           // now: those that wait for a place, and those that wait at theirs
+  std::uint64_t open_tokens = 0;    // now, of the prompts that run and wait, as they were sent
   CellCounts cells;                 // now
   std::int64_t retry_after_s = 1;   // until those that wait now will have been served (served_rate.h)
   bool closed = false;              // no request is accepted any more: the server is stopping

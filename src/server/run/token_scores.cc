@@ -39,7 +39,7 @@ TokenScores score_token(std::span<const float> logits, TokenId chosen, std::size
 
 void score_prompt(Request& request, engine::Engine& engine, TokenRange decoded) {
   if (!request.wants_scores()) return;
-  const std::vector<TokenId>& tokens = request.effective.tokens;
+  const TokenSpan tokens = request.effective.tokens;
   std::vector<TokenScores> scores;
   const auto add = [&](TokenScores&& one) {
     scores.push_back(std::move(one));
