@@ -91,6 +91,11 @@ void Connection::close() {
   asio::post(core_.io, [&core = core_] { core.on_change(); });
 }
 
+void Connection::abandon(UnreadCause cause) {
+  core_.unread.note_end(cause);
+  close();
+}
+
 void Connection::enter(Phase phase) {
   phase_ = phase;
   times_.begun_ns = times_.progress_ns = now_ns();  // nothing was read until now, which is not the client's fault
@@ -244,7 +249,7 @@ void Connection::dispatch() {
       if (const auto self = weak.lock()) self->guarded([&self] { self->flush(); });
     });
   };
-  outbox_ = std::make_shared<Outbox>(core_.options.limits.unsent_bytes_max, wake);
+  outbox_ = std::make_shared<Outbox>(core_.options.limits.unsent_bytes_max, core_.unread, wake);
   auto exchange = std::make_shared<Exchange>(core_, intake_->release(), outbox_);
   begin_reply(Outbox::End::kNotYet);
   exchange->start(route);
@@ -296,6 +301,7 @@ void Connection::flush() {
   reply_end_ = taken.end;
   close_after_ = taken.close_after;
   write();
+  end_most_unread(core_);  // each byte that a maker adds passes here, and those that were sent count no more
 }
 
 void Connection::write() {
@@ -399,11 +405,25 @@ void Connection::on_deadline() {
 }
 
 void Connection::on_reply_deadline(std::int64_t now) {
-  if (output_.stalled_ns()) return close();  // the client does not read
+  if (output_.stalled_ns()) return abandon(UnreadCause::kTime);
   if (!may_read() && now >= probe_ns_) return probe();
   if (!silence_.task || now < output_.sent_ns() + silence_.ms * 1'000'000) return;
   output_.mark(now);
   silence_.task();
+}
+
+void end_most_unread(ServerCore& core) {
+  const auto unread = [](const std::shared_ptr<Connection>& connection) { return connection->unread_bytes(); };
+  while (core.unread.are_too_many()) {
+    const auto most = std::ranges::max_element(core.connections, {}, unread);
+    if (most == core.connections.end() || unread(*most) == 0) return;
+    const std::shared_ptr<Connection> ends = *most;
+    spdlog::warn(
+        "http: closed a connection whose client left {} MiB of its reply unread, the most of all: all replies together "
+        "may have {} MiB unread. Its job ends",
+        unread(ends) >> 20, core.unread.most() >> 20);
+    ends->abandon(UnreadCause::kSum);
+  }
 }
 
 }  // namespace kvkeep::server

@@ -43,6 +43,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool is_waiting() const { return phase_ == Phase::kRoom; }
   void resume();
   void give_way();
+  // Bytes of a reply that its client has not taken.
+  std::size_t unread_bytes() const { return outbox_ ? outbox_->unsent_bytes() : 0; }
+  // The client does not read: ends the connection at once.
+  void abandon(UnreadCause cause);
 
  private:
   // Runs one turn of this connection. An exception ends the connection, which might have no deadline any more.
@@ -117,5 +121,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Outbox::End reply_end_ = Outbox::End::kNotYet;
   bool close_after_ = false;
 };
+
+// While all replies together have too many bytes that clients do not read, ends the connection that has most of them.
+// On the I/O thread.
+void end_most_unread(ServerCore& core);
 
 }  // namespace kvkeep::server

@@ -44,6 +44,7 @@ class Server final : public HttpServer {
   }
   void shape_errors(ErrorShape shape) override { core_.gatekeeper.shape_errors(std::move(shape)); }
   void on_leave(std::function<void()> task) override { core_.on_leave = std::move(task); }
+  UnreadCounts unread() const override { return core_.unread.counts(); }
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return first_address().port; }
   std::string address() const override;
@@ -170,6 +171,15 @@ bool Server::stop(std::int64_t drain_ms) {
 }
 
 }  // namespace
+
+std::string_view to_string(UnreadCause cause) {
+  switch (cause) {
+    case UnreadCause::kBytes: return "bytes";
+    case UnreadCause::kTime: return "time";
+    case UnreadCause::kSum: return "sum";
+  }
+  return "";
+}
 
 bool is_socket_path(std::string_view host) { return host.ends_with(".sock"); }
 

@@ -7,7 +7,9 @@
 // kilobytes. Handlers run on a few worker threads, those of light routes on the connections' own thread, so that the
 // health check answers however busy the server is.
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,12 +48,24 @@ struct HttpOptions {
   // little, the waiting body that holds most gives way. A sixteenth is for bodies of up to 1 MiB. At least a little
   // more than body_bytes_max.
   std::size_t bodies_bytes_max = 256ULL << 20;
+  // Of all replies that clients have not read, together; then the connections that have most of it end.
+  std::size_t unread_bytes_max = 1ULL << 30;
   ChannelLimits limits;
 };
 
 struct RouteOptions {
   bool is_public = false;  // needs no API key
   bool is_light = false;   // answers within microseconds: never waits for other requests
+};
+
+// Why a connection was ended whose client did not read: too much of one reply waited, the client took too little of it
+// in time, or it had most while all replies together had too much.
+enum class UnreadCause { kBytes, kTime, kSum };
+inline constexpr std::size_t kUnreadCauses = static_cast<std::size_t>(UnreadCause::kSum) + 1;
+std::string_view to_string(UnreadCause cause);
+struct UnreadCounts {
+  std::uint64_t bytes = 0;                              // of replies, that wait now
+  std::array<std::uint64_t, kUnreadCauses> ended = {};  // connections, by UnreadCause
 };
 
 // Where a server listens.
@@ -66,7 +80,8 @@ bool is_socket_path(std::string_view host);
 // Returns true for 0.0.0.0 and ::, which stand for all addresses of this machine.
 bool is_every_interface(std::string_view host);
 
-// Set up from one thread: listen(), route()..., serve(). stop(), places(), port() and address() are thread safe.
+// Set up from one thread: listen(), route()..., serve(). stop(), unread(), places(), port() and address() are thread
+// safe.
 class HttpServer {
  public:
   // Binds and listens; connections made from here on wait for serve(). kBusy if a port or Unix socket is in use,
@@ -89,6 +104,8 @@ class HttpServer {
   // `task` runs on the I/O thread, and must return at once, whenever a connection ends while a request on it may still
   // be answered: a client_gone() became true. Call it before serve().
   virtual void on_leave(std::function<void()> task) = 0;
+
+  virtual UnreadCounts unread() const = 0;
 
   virtual const std::vector<ListeningPlace>& places() const = 0;
   // The port of the first place that has one; 0: all are Unix sockets.

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "os/paths.h"
 #include "server/http/http_test_fixture.h"
 
 namespace kvkeep::server {
@@ -226,6 +227,54 @@ TEST(HttpStreams, ClientThatDoesNotReadIsAbandoned) {
   const std::int64_t start = os::real_clock().monotonic_ns();
   while (outcome == 0 && os::elapsed_ms(start, os::real_clock().monotonic_ns()) < 5'000) ::usleep(1'000);
   EXPECT_EQ(outcome, 1);
+}
+
+// Each of them has less than a reply may have. A Unix socket, since the system takes megabytes for one of TCP.
+TEST(HttpStreams, OfAllClientsThatDoNotReadTheOneWithMostIsAbandoned) {
+  const os::TemporaryDirectory directory = os::TemporaryDirectory::make("unread").value();
+  HttpOptions options;
+  options.hosts = {directory.path() + "/unread.sock"};
+  options.unread_bytes_max = 8 << 20;
+  Mutex mutex;
+  std::vector<std::shared_ptr<ResponseWriter>> writers;
+  TestServer server(options, [&](HttpServer& http) {
+    add_common_routes(http);
+    http.route("GET", "/flood", [&](const HttpRequest&, ResponseWriter& writer) {
+      writer.begin_stream(200, "text/event-stream");
+      const MutexLock lock(mutex);
+      writers.push_back(writer.keep());
+    });
+  });
+  std::vector<RawClient> clients;
+  std::vector<std::shared_ptr<ResponseWriter>> kept;
+  for (std::size_t i = 0; i < 3; ++i) {
+    clients.emplace_back(options.hosts.front());
+    clients.back().send(get("/flood"));
+    ASSERT_TRUE(becomes([&] {
+      const MutexLock lock(mutex);
+      kept = writers;
+      return kept.size() == i + 1;
+    }));
+  }
+  const auto flood = [&](std::size_t which, int mebibytes) {
+    for (int i = 0; i < mebibytes; ++i) kept[which]->write(std::string(1 << 20, 'x'));
+  };
+  flood(0, 2);
+  flood(1, 5);
+  EXPECT_GT(server->unread().bytes, std::uint64_t{5} << 20);
+  EXPECT_FALSE(kept[1]->client_gone());
+  flood(2, 3);
+  EXPECT_TRUE(becomes([&] { return kept[1]->client_gone(); })) << "it has most";
+  EXPECT_TRUE(becomes([&] { return server->unread().bytes <= std::uint64_t{5} << 20; }));
+  EXPECT_FALSE(kept[0]->client_gone());
+  EXPECT_FALSE(kept[2]->client_gone());
+  EXPECT_EQ(server->unread().ended[static_cast<std::size_t>(UnreadCause::kSum)], 1U);
+  for (const auto& writer : kept) writer->end();
+  for (const std::size_t served : {0, 2}) EXPECT_TRUE(clients[served].read_reply().whole);
+  EXPECT_TRUE(becomes([&] { return server->unread().bytes == 0; }));
+  kept.clear();
+  const MutexLock lock(mutex);
+  writers.clear();
 }
 
 TEST(HttpStreams, SixtyFourStreamsAndHealthStillAnswers) {

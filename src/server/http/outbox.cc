@@ -7,12 +7,33 @@ namespace kvkeep::server {
 
 // Counts the bytes; without room the client is dropped.
 bool Outbox::has_room(std::size_t bytes) {
+  if (gone()) return false;
   if (unsent_bytes_ >= unsent_bytes_max_) {
-    leave();
+    all_.note_end(UnreadCause::kBytes);
+    drop();
     return false;
   }
   unsent_bytes_ += bytes;
+  all_.add(bytes);
   return true;
+}
+
+// Its maker may hold this object for as long as it computes.
+void Outbox::drop() {
+  gone_.store(true, std::memory_order_release);
+  std::string().swap(bytes_);
+  body_.reset();
+  all_.remove(std::exchange(unsent_bytes_, 0));
+}
+
+void Outbox::leave() {
+  const MutexLock lock(mutex_);
+  drop();
+}
+
+std::size_t Outbox::unsent_bytes() {
+  const MutexLock lock(mutex_);
+  return unsent_bytes_;
 }
 
 bool Outbox::append(std::string&& bytes) {
@@ -36,7 +57,7 @@ bool Outbox::append_body(std::shared_ptr<const std::string> body) {
   if (gone()) return false;
   {
     const MutexLock lock(mutex_);
-    if (has_room(body->size())) body_ = std::move(body);
+    if (!gone()) body_ = std::move(body);
   }
   wake_once();
   return !gone();
@@ -76,7 +97,9 @@ Outbox::Taken Outbox::take() {
 
 void Outbox::sent(std::size_t bytes) {
   const MutexLock lock(mutex_);
-  unsent_bytes_ -= std::min(bytes, unsent_bytes_);  // includes bytes of the writer's own
+  const std::size_t counted = std::min(bytes, unsent_bytes_);  // `bytes` may include the writer's own
+  unsent_bytes_ -= counted;
+  all_.remove(counted);
 }
 
 Outbox::Silence Outbox::take_silence() {

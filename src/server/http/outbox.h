@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/mutex.h"
+#include "server/http/unread_replies.h"
 
 namespace kvkeep::server {
 
@@ -31,13 +32,18 @@ class Outbox {
     std::function<void()> task;
   };
 
-  // `wake` is called from any thread when there are bytes to take, once until they are taken.
-  Outbox(std::size_t unsent_bytes_max, std::function<void()> wake)
-      : unsent_bytes_max_(unsent_bytes_max), wake_(std::move(wake)) {}
+  // `wake` is called from any thread when there are bytes to take, once until they are taken. `all` counts the bytes of
+  // this reply as well, and outlives it.
+  Outbox(std::size_t unsent_bytes_max, UnreadReplies& all, std::function<void()> wake)
+      : unsent_bytes_max_(unsent_bytes_max), all_(all), wake_(std::move(wake)) {}
+  ~Outbox() { leave(); }
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
 
   // For makers. Returns false if the client is gone. One piece always fits: a whole reply has no other bound.
   bool append(std::string&& bytes);
-  // For the last piece of a reply, which others may share. Only end() may follow.
+  // For the last piece of a reply, which others may share, so that it counts as no byte of this one. Only end() may
+  // follow.
   bool append_body(std::shared_ptr<const std::string> body);
   void end(End how, bool close_after);
   void set_silence(Silence silence);
@@ -48,15 +54,18 @@ class Outbox {
   // For the writer.
   Taken take();
   void sent(std::size_t bytes);
-  void leave() { gone_.store(true, std::memory_order_release); }
+  void leave();  // the client is gone: drops what it has not taken
+  std::size_t unsent_bytes();
   // Returns the silence that was set last, once; its `task` is empty if there is no new one.
   Silence take_silence();
 
  private:
   void wake_once();
   bool has_room(std::size_t bytes) REQUIRES(mutex_);
+  void drop() REQUIRES(mutex_);
 
   const std::size_t unsent_bytes_max_;
+  UnreadReplies& all_;
   const std::function<void()> wake_;
   std::atomic<bool> gone_{false};
   std::atomic<bool> started_{false};

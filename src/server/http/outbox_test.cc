@@ -5,9 +5,14 @@
 namespace kvkeep::server {
 namespace {
 
+UnreadReplies& no_others() {
+  static UnreadReplies all(SIZE_MAX);
+  return all;
+}
+
 TEST(Outbox, WakesItsWriterOnceUntilItTakes) {
   int wakes = 0;
-  Outbox outbox(100, [&] { ++wakes; });
+  Outbox outbox(100, no_others(), [&] { ++wakes; });
   EXPECT_FALSE(outbox.started());
   EXPECT_TRUE(outbox.append("one "));
   EXPECT_TRUE(outbox.append("two"));
@@ -23,7 +28,7 @@ TEST(Outbox, WakesItsWriterOnceUntilItTakes) {
 }
 
 TEST(Outbox, AClientThatLetsTooMuchPileUpIsAbandoned) {
-  Outbox outbox(10, [] {});
+  Outbox outbox(10, no_others(), [] {});
   EXPECT_TRUE(outbox.append(std::string(50, 'x'))) << "one piece always fits";
   EXPECT_EQ(outbox.take().bytes.size(), 50U);
   outbox.sent(45);
@@ -32,8 +37,34 @@ TEST(Outbox, AClientThatLetsTooMuchPileUpIsAbandoned) {
   EXPECT_TRUE(outbox.gone());
 }
 
+TEST(Outbox, CountsItsBytesAmongThoseOfAllUntilTheyAreSentOrDropped) {
+  UnreadReplies all(100);
+  {
+    Outbox read(1'000, all, [] {});
+    Outbox unread(80, all, [] {});
+    EXPECT_TRUE(read.append(std::string(50, 'x')));
+    EXPECT_TRUE(unread.append(std::string(90, 'x')));
+    EXPECT_TRUE(read.append_body(std::make_shared<const std::string>(1'000, 'x'))) << "others have it, too";
+    EXPECT_EQ(all.counts().bytes, 140U);
+    EXPECT_TRUE(all.are_too_many());
+    (void)read.take();
+    EXPECT_EQ(all.counts().bytes, 140U) << "taken, and not sent";
+    read.sent(20);
+    EXPECT_EQ(read.unsent_bytes(), 30U);
+    read.sent(1'030);
+    EXPECT_EQ(all.counts().bytes, 90U);
+    EXPECT_FALSE(unread.append("x"));
+    EXPECT_EQ(unread.take().bytes, "") << "the memory is free although its maker is still at work";
+    EXPECT_EQ(all.counts().bytes, 0U);
+    EXPECT_EQ(all.counts().ended[static_cast<std::size_t>(UnreadCause::kBytes)], 1U);
+    unread.leave();
+    EXPECT_TRUE(read.append(std::string(70, 'x')));
+  }
+  EXPECT_EQ(all.counts().bytes, 0U);
+}
+
 TEST(Outbox, NothingIsAppendedForAClientThatIsGone) {
-  Outbox outbox(10, [] {});
+  Outbox outbox(10, no_others(), [] {});
   outbox.leave();
   EXPECT_FALSE(outbox.append("x"));
   EXPECT_EQ(outbox.take().bytes, "");
@@ -41,7 +72,7 @@ TEST(Outbox, NothingIsAppendedForAClientThatIsGone) {
 
 TEST(Outbox, ASilenceIsTakenOnce) {
   int wakes = 0;
-  Outbox outbox(10, [&] { ++wakes; });
+  Outbox outbox(10, no_others(), [&] { ++wakes; });
   outbox.set_silence({7, [] {}});
   EXPECT_EQ(wakes, 1);
   const Outbox::Silence taken = outbox.take_silence();

@@ -18,6 +18,7 @@
 #include "server/http/gatekeeper.h"
 #include "server/http/http_server.h"
 #include "server/http/room_queue.h"
+#include "server/http/unread_replies.h"
 
 namespace kvkeep::server {
 
@@ -32,6 +33,7 @@ struct ServerCore {
         gatekeeper(std::move(rules)),
         budget(std::max(options.bodies_bytes_max, options.body_bytes_max / 15 * 16 + 16), kSmallBodyBytes),
         places(options.requests_max),
+        unread(options.unread_bytes_max),
         scratch(64 << 10) {}
 
   // With more connections than this, idle ones are closed and slow ones hurried.
@@ -49,6 +51,7 @@ struct ServerCore {
   std::unique_ptr<os::ThreadPool> large_workers;
   Budget budget;  // of bytes of bodies
   Budget places;  // for whole requests that are not light, until they are answered
+  UnreadReplies unread;
   std::atomic<bool> stopping{false};
   std::atomic<std::size_t> bytes_at_work{0};  // bytes of bodies in handlers, which will give their room back
   std::atomic<std::size_t> parsed_bytes{0};   // bytes of bodies since freed memory was returned

@@ -332,15 +332,29 @@ std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& sh
   };
 }
 
+std::vector<Metric> unread_metrics(const UnreadCounts& counts) {
+  Metric ended{Metric::Kind::kCounter,
+               "kvkeep_unread_replies_ended_total",
+               "Connections that were ended because their clients did not read, by cause.",
+               {}};
+  for (std::size_t i = 0; i < kUnreadCauses; ++i) {
+    ended.samples.push_back(
+        {fmt::format("cause=\"{}\"", to_string(static_cast<UnreadCause>(i))), number(counts.ended[i])});
+  }
+  return {gauge("kvkeep_unread_reply_bytes", "Bytes of replies that wait to be read by clients.", number(counts.bytes)),
+          std::move(ended)};
+}
+
 }  // namespace
 
 std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Work& ever,
-                               const cache::CacheStats& cache, const std::optional<share::ShareCounters>& shared) {
+                               const cache::CacheStats& cache, const UnreadCounts& unread,
+                               const std::optional<share::ShareCounters>& shared) {
   std::vector<Metric> all = llama_metrics(stats, before);
   for (std::vector<Metric> group :
-       {scheduler_metrics(stats), request_metrics(stats), savings(work_of(stats), ever), cache_metrics(cache),
-        moved("cache_written", "State written to disk", cache.written), directory_metrics(cache.directory),
-        shared_metrics(shared, stats.figures.shared_read)}) {
+       {scheduler_metrics(stats), request_metrics(stats), unread_metrics(unread), savings(work_of(stats), ever),
+        cache_metrics(cache), moved("cache_written", "State written to disk", cache.written),
+        directory_metrics(cache.directory), shared_metrics(shared, stats.figures.shared_read)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return all;

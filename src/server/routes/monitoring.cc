@@ -23,14 +23,14 @@ Error not_started_with(const char* endpoint, const char* flag) {
   return unsupported(fmt::format("This server does not support {} endpoint. Start it with `{}`", endpoint, flag));
 }
 
-void show_metrics(const Service& service, LastScrape& last, ResponseWriter& writer) {
+void show_metrics(const HttpServer& server, const Service& service, LastScrape& last, ResponseWriter& writer) {
   if (!service.endpoints.metrics) {
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
   const auto [now, before] = last.take([&service] { return service.scheduler->stats(); });
   const Work ever = service.savings->ever(work_of(now));
   const std::vector<api::Metric> metrics =
-      metrics_of(now, before, ever, service.cache->stats(), service.cache->share_counters());
+      metrics_of(now, before, ever, service.cache->stats(), server.unread(), service.cache->share_counters());
   writer.send(200, api::kMetricsContentType, api::metrics_text(metrics),
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
 }
@@ -99,8 +99,8 @@ void show_health(const Service& service, const HttpRequest& /*http*/, ResponseWr
 
 void add_monitoring_routes(HttpServer& server, const Service& service) {
   server.route("GET", "/metrics",
-               [&service, last = std::make_shared<LastScrape>()](HttpRequest&, ResponseWriter& writer) {
-                 show_metrics(service, *last, writer);
+               [&server, &service, last = std::make_shared<LastScrape>()](HttpRequest&, ResponseWriter& writer) {
+                 show_metrics(server, service, *last, writer);
                });
   server.route("GET", "/slots",
                [&service](HttpRequest& http, ResponseWriter& writer) { show_slots(service, http, writer); },

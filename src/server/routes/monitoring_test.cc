@@ -44,7 +44,7 @@ double value_of(const std::vector<api::Metric>& metrics, const std::string& name
 
 TEST(Metrics, EachIsDocumented) {
   std::set<std::string> names;
-  for (const api::Metric& metric : metrics_of({}, {}, {}, {}, share::ShareCounters{})) {
+  for (const api::Metric& metric : metrics_of({}, {}, {}, {}, {}, share::ShareCounters{})) {
     EXPECT_TRUE(names.insert(metric.name).second) << metric.name;
     EXPECT_TRUE(metric.help.ends_with('.')) << metric.help;
     const bool counts = metric.name.ends_with("_total") || metric.name == "llamacpp:n_tokens_max";  // as llama-server
@@ -75,7 +75,9 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   cache::CacheStats cache;
   cache.ram_used = ByteCount{17};
   cache.from_disk.add(cache::EvictCause::kExpired, 3'000'000'000);
-  const std::vector<api::Metric> metrics = metrics_of(stats, before, ever, cache);
+  stats.open_tokens = 77;
+  const UnreadCounts unread{.bytes = 5, .ended = {1, 2, 3}};
+  const std::vector<api::Metric> metrics = metrics_of(stats, before, ever, cache, unread);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_total"), 1'500);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_seconds_total"), 5.25);
   EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_seconds"), 2000);
@@ -99,6 +101,10 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"ever\""), 5'000);
   EXPECT_EQ(value_of(metrics, "kvkeep_saved_seconds", "since=\"start\""), 1.4) << "400 of 3.5 ms";
   EXPECT_EQ(value_of(metrics, "kvkeep_saved_seconds", "since=\"ever\""), 9);
+  EXPECT_EQ(value_of(metrics, "kvkeep_open_prompt_tokens"), 77);
+  EXPECT_EQ(value_of(metrics, "kvkeep_unread_reply_bytes"), 5);
+  EXPECT_EQ(value_of(metrics, "kvkeep_unread_replies_ended_total", "cause=\"time\""), 2);
+  EXPECT_EQ(value_of(metrics, "kvkeep_unread_replies_ended_total", "cause=\"sum\""), 3);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells"), 100);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells_used"), 60);
   EXPECT_EQ(value_of(metrics, "kvkeep_cells_shared"), 20);

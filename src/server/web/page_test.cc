@@ -119,6 +119,7 @@ class Recorder final : public HttpServer {
   const Handler* handler(std::string_view /*method*/, std::string_view /*path*/) const override { return nullptr; }
   void shape_errors(ErrorShape /*shape*/) override {}
   void on_leave(std::function<void()> /*task*/) override {}
+  UnreadCounts unread() const override { return {}; }
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return 0; }
   std::string address() const override { return {}; }
