@@ -62,6 +62,7 @@ struct Description {
   std::string memory_class_reason;   // one line: why this class was chosen
   std::uint32_t context_tokens = 0;  // longest prompt + reply: all cells, or those of one sequence (own_cells)
   bool own_cells = false;            // cache::ModelMemory::own_cells()
+  bool may_have_own_cells = false;   // sequences of this class of memory can, as far as is known without a trial
   std::string no_own_cells = {};     // one line: why not, though they were asked for
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;  // most tokens per decode call

@@ -27,6 +27,7 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.memory_class = options.memory_class;
   description.memory_class_reason = "chosen by options";
   description.own_cells = options.own_cells;
+  description.may_have_own_cells = options.memory_class == MemoryClass::kSliceable;
   description.context_tokens = options.own_cells ? options.cells / options.sequences : options.cells;
   description.context_train_tokens = options.cells;
   description.batch_tokens = options.batch_tokens;

@@ -28,6 +28,7 @@
 #include "engine/llama/model_options.h"
 #include "engine/llama/model_params.h"
 #include "engine/llama/state_parts.h"
+#include "engine/llama/stream_memory.h"
 
 namespace kvkeep::engine::llama {
 
@@ -368,6 +369,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
   fingerprint.sequences = llama_n_seq_max(parts.context.get());
   parts.description = describe(weights, *parts.context);
   parts.description.own_cells = options.own_cells;
+  parts.description.may_have_own_cells = can_have_own_cells(memory_class, state);
   parts.description.context_tokens =
       options.own_cells ? llama_n_ctx_seq(parts.context.get()) : llama_n_ctx(parts.context.get());
   if (weights.options.own_cells && !options.own_cells) parts.description.no_own_cells = verdict.no_own_cells;

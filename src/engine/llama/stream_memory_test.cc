@@ -86,6 +86,7 @@ std::vector<std::vector<std::byte>> state_of(LlamaEngine& engine, SeqId seq) {
 TEST_P(StreamMemoryTest, TheLayoutIsDescribed) {
   EXPECT_TRUE(own_.description().own_cells) << own_.description().no_own_cells;
   EXPECT_TRUE(own_.memory().own_cells());
+  EXPECT_TRUE(pool_.description().may_have_own_cells);
   EXPECT_FALSE(pool_.memory().own_cells());
   EXPECT_EQ(own_.description().memory_class, GetParam().memory_class);
   EXPECT_EQ(own_.description().context_tokens, 768U);
@@ -263,12 +264,14 @@ TEST(StreamMemoryKinds, OtherModelsKeepOnePoolAndSayWhy) {
   const ClassModel mamba{"mamba", 0, MemoryClass::kRecurrent};
   const auto engine = load_or_die(options_with(mamba, true));
   EXPECT_FALSE(engine->description().own_cells);
+  EXPECT_FALSE(engine->description().may_have_own_cells);
   EXPECT_NE(engine->description().no_own_cells, "");
   EXPECT_EQ(engine->description().context_tokens, 3U * 768U);
   for (const ClassModel& other :
        {ClassModel{"lfm2", 64, MemoryClass::kHybrid}, ClassModel{"deepseek4", 0, MemoryClass::kOpaque}}) {
     const auto loaded = load_or_die(options_with(other, true));
     EXPECT_FALSE(loaded->description().own_cells);
+    EXPECT_FALSE(loaded->description().may_have_own_cells) << other.architecture;
     EXPECT_NE(loaded->description().no_own_cells, "") << other.architecture;
   }
 }

@@ -270,7 +270,7 @@ TEST(HttpStreams, OfAllClientsThatDoNotReadTheOneWithMostIsAbandoned) {
   EXPECT_FALSE(kept[2]->client_gone());
   EXPECT_EQ(server->unread().ended[static_cast<std::size_t>(UnreadCause::kSum)], 1U);
   for (const auto& writer : kept) writer->end();
-  for (const std::size_t served : {0, 2}) EXPECT_TRUE(clients[served].read_reply().whole);
+  for (const std::size_t served : {std::size_t{0}, std::size_t{2}}) EXPECT_TRUE(clients[served].read_reply().whole);
   EXPECT_TRUE(becomes([&] { return server->unread().bytes == 0; }));
   kept.clear();
   const MutexLock lock(mutex);

@@ -131,7 +131,10 @@ void Scheduler::run() {
   end_all();
 }
 
-void Scheduler::note_now() { inbox_.note_now(count_now(active_, *waiting_, *places_, sequences_.count_cells())); }
+void Scheduler::note_now() {
+  const CellCounts cells = schedule_->show_cells(active_, sequences_.count_cells());
+  inbox_.note_now(count_now(active_, *waiting_, *places_, cells));
+}
 
 policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active_, *waiting_, rates_.rates()); }
 

@@ -67,8 +67,9 @@ CellCounts Sequences::count_cells() {
     for (std::size_t i = 0; i < sequences_.size(); ++i) owned += memory_.cells_owned(number(i));
     shared_cells_ = used - std::min(used, owned);
     shared_counted_ns_ = now_ns;
+    ++shared_counted_;
   }
-  return {memory_.cells_total(), used, std::min(used, shared_cells_)};
+  return {memory_.cells_total(), used, std::min(used, shared_cells_), shared_counted_};
 }
 
 std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenant* tenant, Cells cells) const {

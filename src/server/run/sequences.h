@@ -66,8 +66,9 @@ struct SequenceOptions {
 // Cells of the model's memory, now.
 struct CellCounts {
   std::uint32_t total = 0;
-  std::uint32_t used = 0;    // distinct ones
-  std::uint32_t shared = 0;  // of these, by more than one sequence
+  std::uint32_t used = 0;     // distinct ones
+  std::uint32_t shared = 0;   // of these, by more than one sequence
+  std::uint64_t counted = 0;  // so often the shared ones were counted
 };
 
 class Sequences {
@@ -157,6 +158,7 @@ class Sequences {
   std::vector<Sequence> sequences_;
   std::uint32_t shared_cells_ = 0;
   std::int64_t shared_counted_ns_ = 0;
+  std::uint64_t shared_counted_ = 0;  // times
 };
 
 }  // namespace kvkeep::server

@@ -104,6 +104,10 @@ TEST_F(SequencesTest, AForkSharesCellsAndASourceInPlaceIsCut) {
   EXPECT_EQ(sequences.count_cells().total, 1000U);
   EXPECT_EQ(sequences.count_cells().used, 80U);
   EXPECT_EQ(sequences.count_cells().shared, 50U);
+  const std::uint64_t counted = sequences.count_cells().counted;
+  clock.advance_ms(2'000);
+  EXPECT_EQ(sequences.count_cells().counted, counted + 1);
+  EXPECT_EQ(sequences.count_cells().counted, counted + 1) << "once a second";
   EXPECT_EQ(engine.memory().cells_used(), 80U);
   fork.start = policy::Plan::Start::kInPlace;
   EXPECT_EQ(sequences.place(fork), source);
