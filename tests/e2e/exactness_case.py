@@ -9,7 +9,9 @@ are nearly as likely. So where texts differ, each token of the cached reply must
 it when it is favoured by NOISE (a case may know a larger one): rows of another prefix fail that at once.
 """
 
-from support import NOISE, ServerCase, assistant, model, reply_text, timings, user, words
+import concurrent.futures
+
+from support import NOISE, ServerCase, assistant, model, reply_text, system, timings, user, words
 
 CHAT = "/v1/chat/completions"
 COMPLETION = "/v1/completions"
@@ -67,6 +69,20 @@ class ExactnessCase(ServerCase):
         reply = server.post(CHAT, body)
         self.same(CHAT, body, reply)
         return reply
+
+    def same_at_once(self, server, prompts, **fields):
+        """Asks all at the same time; each text must be the one by itself. Returns the replies."""
+        with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+            replies = list(pool.map(lambda messages: server.chat(messages, return_tokens=True, **fields), prompts))
+        for messages, reply in zip(prompts, replies):
+            self.same(CHAT, {"messages": messages, **fields}, reply)
+        return replies
+
+    def prompts_at_once(self):
+        """More than -np, on one prefix and on their own, some long enough to be prefilled in slices of 64 tokens."""
+        shared = [system(words(300, 30))]
+        prompts = [[*shared, user(words(5 + 40 * n, n))] for n in range(6)]
+        return prompts + [[user(words(100 + n, 40 + n))] for n in range(6)]
 
     def same_completion(self, server, prompt, **fields):
         body = {"prompt": prompt, "max_tokens": 16, "temperature": 0, "return_tokens": True, **fields}

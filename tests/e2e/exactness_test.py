@@ -1,7 +1,5 @@
 """Greedy replies with the cache equal replies without it, wherever rows come from (see exactness_case.py)."""
 
-import concurrent.futures
-
 from exactness_case import CACHED, CHAT, COMPLETION, ExactnessCase
 from monitoring_test import metrics
 from support import (assistant, fresh_directory, main, model, reply_text, segments, streamed_text, system, timings, user,
@@ -95,25 +93,17 @@ class Conversations(ExactnessCase):
         self.assertIn("ram-token", sources)
 
     def test_concurrent_requests(self):
-        # More than -np at a time, on one prefix and on their own, some long enough to be prefilled in slices.
-        server = self.server("-b", 128, "-ub", 64, *CACHED, model_path=self.model_path)
-        shared = [system(words(300, 30))]
-        prompts = [[*shared, user(words(5 + 40 * n, n))] for n in range(6)]
-        prompts += [[user(words(100 + n, 40 + n))] for n in range(6)]
-        with concurrent.futures.ThreadPoolExecutor(12) as pool:
-            replies = list(pool.map(lambda messages: server.chat(messages, max_tokens=24, return_tokens=True), prompts))
-        for messages, reply in zip(prompts, replies):
-            self.same(CHAT, {"messages": messages, "max_tokens": 24}, reply)
-        shared_cached = sorted(timings(reply)["cache_n"] for reply in replies[:6])
-        self.assertGreater(shared_cached[1], 300, "all but the first find the shared prefix")
+        for layout in ((), ("-no-kvu",)):
+            with self.subTest(layout=layout):
+                server = self.server("-b", 128, "-ub", 64, *layout, *CACHED, model_path=self.model_path)
+                replies = self.same_at_once(server, self.prompts_at_once(), max_tokens=24)
+                shared_cached = sorted(timings(reply)["cache_n"] for reply in replies[:6])
+                self.assertGreater(shared_cached[1], 300, "all but the first find the shared prefix")
 
     def test_concurrent_requests_that_do_not_fit_together(self):
         server = self.server("-c", 512, "-np", 4, *CACHED, model_path=self.model_path)
         prompts = [[user(words(150, 60 + n))] for n in range(6)]
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            replies = list(pool.map(lambda messages: server.chat(messages, max_tokens=80, return_tokens=True), prompts))
-        for messages, reply in zip(prompts, replies):
-            self.same(CHAT, {"messages": messages, "max_tokens": 80}, reply)
+        self.same_at_once(server, prompts, max_tokens=80)
 
     def test_restart_from_disk(self):
         directory = fresh_directory()

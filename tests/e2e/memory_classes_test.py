@@ -39,6 +39,7 @@ REPRODUCIBLE = ("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
 class MemoryClass(ExactnessCase):
     memory_class = None  # as the log names it
     leaves = ".point.kvs"  # how files of what rows cannot give end
+    layouts = ((),)  # of its cells
 
     @classmethod
     def start_class_servers(cls):
@@ -92,6 +93,20 @@ class MemoryClass(ExactnessCase):
     def test_a_long_reply_goes_past_the_window(self):
         messages, _ = self.grow(self.cached, [system(words(100, 6))], 2)
         self.same_chat(self.cached, [*messages, user("Go on.")], max_tokens=160)
+
+    def test_concurrent_requests(self):
+        prompts = self.prompts_at_once()
+        for layout in self.layouts:
+            with self.subTest(layout=layout):
+                server = self.start("-np", 4, "-b", 128, "-ub", 64, *layout)
+                replies = self.same_at_once(server, prompts, max_tokens=24)
+                shared_cached = sorted(timings(reply)["cache_n"] for reply in replies[:6])
+                self.assertGreater(shared_cached[1], 200, "all but the first find the shared prefix")
+                for messages in prompts[::3]:  # as they were captured next to others
+                    again = self.same_chat(server, messages, max_tokens=24)
+                    self.assertLessEqual(timings(again)["prompt_n"], 4)
+                if layout:
+                    self.assertIn("running requests has 1024 cells of its own", server.log())
 
     def test_sessions_that_push_each_other_out(self):
         server = self.start("-c", 1024, "-np", 2)
@@ -172,6 +187,7 @@ class MemoryClass(ExactnessCase):
 
 class Windowed(MemoryClass):
     model_flags = ("--arch", "gemma3", "--window", "64")
+    layouts = ((), ("-no-kvu",))
     memory_class = "windowed"
     leaves = ".window.kvs"
     long_prompt = words(2072, 72)
@@ -195,6 +211,7 @@ def call(number):
 
 class Hybrid(MemoryClass):
     model_flags = ("--arch", "qwen35")
+    layouts = ((), ("-no-kvu",))
     memory_class = "hybrid"
 
     def test_after_a_tool_loop_only_what_dropped_thinking_changed_is_prefilled(self):
