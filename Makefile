@@ -105,16 +105,17 @@ bench: all ## the benchmarks of docs/benchmarks.md
 
 # One kept file for each class of memory; the default architecture's has no name.
 kept_architectures = gemma3 qwen35 mamba2 deepseek4
+kept_loads = herd
 
 bench-check: build ## ratios and counts of the workloads, compared with the kept ones, each class of memory (minutes)
 	@build/kvkeep bench --quick --check bench/expected_quick.json
-	@build/kvkeep bench --quick --no-workloads --load --scenarios herd --check bench/expected_load.json
+	@build/kvkeep bench --quick --no-workloads --load --scenarios $(kept_loads) --check bench/expected_load.json
 	@for a in $(kept_architectures); do \
 	  build/kvkeep bench --quick --arch $$a --check bench/expected_quick_$$a.json || exit 1; done
 
 bench-keep: build ## keep the counts of today for bench-check, where they are meant to differ
 	@build/kvkeep bench --quick --keep bench/expected_quick.json
-	@build/kvkeep bench --quick --no-workloads --load --scenarios herd --keep bench/expected_load.json
+	@build/kvkeep bench --quick --no-workloads --load --scenarios $(kept_loads) --keep bench/expected_load.json
 	@for a in $(kept_architectures); do \
 	  build/kvkeep bench --quick --arch $$a --keep bench/expected_quick_$$a.json || exit 1; done
 

@@ -81,6 +81,7 @@ struct PartFigures {
   std::string goal;           // "<= 1.03", "1 to 1.1"; empty: reported without a goal
   std::optional<bool> holds;  // whether the goal is met; none: no goal, or unknown
   std::string unmeasurable;   // why that is unknown; empty: it is known, or there is no goal
+  bool is_count = false;      // does not depend on how fast the machine is
 };
 
 struct Goal {

@@ -31,7 +31,7 @@ concept PerhapsConst = std::same_as<std::remove_const_t<Value>, Figures>;
 // Keys that later programs added to version 1: a report without them is complete.
 constexpr bool may_be_missing(std::string_view key) {
   return key == "sum_was_counted" || key == "server_cpu_seconds" || key == "unmeasurable" || key == "other_work" ||
-         key == "known_before";
+         key == "known_before" || key == "is_count";
 }
 
 void each_field(PerhapsConst<RequestFigures> auto& request, auto&& field) {
@@ -75,6 +75,7 @@ void each_field(PerhapsConst<PartFigures> auto& part, auto&& field) {
   field("goal", part.goal);
   field("holds", part.holds);
   field("unmeasurable", part.unmeasurable);
+  field("is_count", part.is_count);
 }
 
 void each_field(PerhapsConst<ServerInfo> auto& server, auto&& field) {

@@ -38,6 +38,20 @@ void compare_runs(const RunFigures& now, const RunFigures& kept, std::vector<std
   }
 }
 
+bool is_kept(const PartFigures& part) { return part.is_count && !part.goal.empty(); }
+
+// Of those that shall be many, only the least is kept: how many there are beyond it is a matter of time.
+bool less_is_better(const PartFigures& part) { return !part.goal.starts_with(">="); }
+
+void compare_parts(const PartFigures& now, const Report& kept, std::vector<std::string>& lines) {
+  const auto before = std::ranges::find(kept.parts, now.name, &PartFigures::name);
+  if (before == kept.parts.end()) return lines.push_back(now.name + ": nothing was kept to compare with");
+  if (now.goal != before->goal) lines.push_back(fmt::format("{}: goal {}, kept {}", now.name, now.goal, before->goal));
+  if (less_is_better(now) && now.median > before->median + kRatioTolerance) {
+    lines.push_back(fmt::format("{}: {:.4f}, kept {:.4f}", now.name, now.median, before->median));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> regressions(const Report& now, const Report& kept, Scope scope) {
@@ -53,6 +67,9 @@ std::vector<std::string> regressions(const Report& now, const Report& kept, Scop
     const bool is_expected = was_played || scope == Scope::kAll;
     if (is_expected && find_run(now, run) == nullptr) lines.push_back(name_of(run) + ": kept, but not played");
   }
+  for (const PartFigures& part : now.parts) {
+    if (is_kept(part)) compare_parts(part, kept, lines);
+  }
   return lines;
 }
 
@@ -61,7 +78,10 @@ Report counts_only(Report report) {
   report.kvkeep_version.clear();
   report.libllama_version.clear();
   report.machine = {};
-  report.parts.clear();  // mostly times
+  std::erase_if(report.parts, [](const PartFigures& part) { return !is_kept(part); });
+  for (PartFigures& part : report.parts) {
+    if (!less_is_better(part)) part.median = part.low_quartile = part.high_quartile = 0;
+  }
   report.other_work.clear();
   for (ServerInfo& server : report.servers) server.version.clear();
   for (RunFigures& run : report.runs) {

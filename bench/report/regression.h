@@ -21,11 +21,13 @@ enum class Scope : std::uint8_t {
 
 // Returns one line for each run (same workload, server and variant) whose ratio is higher by more than kRatioTolerance,
 // whose requests, prompt or ideal tokens differ, or that was counted otherwise; for runs of `now` that were not kept;
-// for kept runs of a workload in `now` that were not played, and, with kAll, for kept workloads that were not.
+// for kept runs of a workload in `now` that were not played, and, with kAll, for kept workloads that were not. Also for
+// each count with a goal that is higher by more than kRatioTolerance where less is better, whose goal is another one,
+// or that was not kept; problems_of() has goals that are not met.
 std::vector<std::string> regressions(const Report& now, const Report& kept, Scope scope = Scope::kChosen);
 
-// Returns the report, to be kept, without the parts that differ between runs and machines: times, machine, versions,
-// parts, and the tier that cached tokens came from.
+// Returns the report, to be kept, without what differs between runs and machines: times, machine, versions, parts that
+// are no counts with a goal, and the tier that cached tokens came from.
 Report counts_only(Report report);
 
 }  // namespace kvkeep::bench

@@ -84,6 +84,31 @@ TEST(RegressionTest, AMissingWorkloadIsReportedWhereAllWereToBePlayed) {
   EXPECT_THAT(regressions(kept, kept, Scope::kAll), IsEmpty());
 }
 
+Report counting(double refused, double share,
+                std::optional<Goal> goal = Goal{.kind = Goal::Kind::kAtLeast, .value = 1}) {
+  Report report;
+  report.parts.push_back(summarize("refused", "count", {refused}, goal));
+  report.parts.push_back(summarize("prefilled / new", "share", {share}, Goal{.value = 1.1}));
+  report.parts.push_back(summarize("of a peer", "count", {7}));
+  for (PartFigures& part : report.parts) part.is_count = true;
+  report.parts.push_back(summarize("wall", "ms", {share * 1'000}, Goal{.value = 5'000}));
+  return report;
+}
+
+TEST(RegressionTest, CountsWithAGoalAreKept) {
+  const auto kept = read_json(to_json(counts_only(counting(600, 1.02))));
+  ASSERT_TRUE(kept.ok()) << kept.error().message;
+  ASSERT_EQ(kept->parts.size(), 2U);
+  EXPECT_TRUE(kept->parts[0].is_count);
+  EXPECT_EQ(kept->parts[0].median, 0) << "as many as there was time for";
+  EXPECT_THAT(regressions(counting(3, 1.024), *kept), IsEmpty());
+  EXPECT_THAT(regressions(counting(3, 1.03), *kept), ElementsAre("prefilled / new: 1.0300, kept 1.0200"));
+  EXPECT_THAT(regressions(counting(3, 1.02, Goal{.kind = Goal::Kind::kAtLeast, .value = 0}), *kept),
+              ElementsAre("refused: goal >= 0, kept >= 1"));
+  EXPECT_THAT(regressions(counting(3, 1.02), Report()),
+              ElementsAre(HasSubstr("refused: nothing was kept"), HasSubstr("new: nothing was kept")));
+}
+
 TEST(RegressionTest, AKeptReportHasNoTimesAndSurvivesJson) {
   Report report = report_of({run_of("a", "", 1'000)});
   report.started = "2026-01-01T00:00:00Z";

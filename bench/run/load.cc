@@ -214,6 +214,7 @@ std::vector<PartFigures> load_parts(const std::vector<LoadSide>& sides, bool has
       const bool is_judged = side == 0 && has_goals;
       parts.push_back(summarize(figure_name(figure, sides[side].name), figure.unit, std::move(values),
                                 is_judged ? figure.goal : std::nullopt));
+      parts.back().is_count = figure.is_count;
     }
   }
   return parts;

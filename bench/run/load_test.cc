@@ -30,6 +30,8 @@ TEST(LoadParts, CompareWithTheBestPeerOfEachRound) {
   EXPECT_EQ(parts[1].goal, "");
   EXPECT_EQ(parts[4].name, "refused: kvkeep");
   EXPECT_EQ(parts[4].goal, "<= 1");
+  EXPECT_TRUE(parts[4].is_count);
+  EXPECT_FALSE(parts[1].is_count);
   EXPECT_EQ(parts[5].goal, "") << "a peer has no goal";
 }
 

@@ -26,7 +26,7 @@ class LoadTest(BenchCase):
         self.assertEqual(len(report["parts"]), sum(FIGURES.values()))
         self.assertEqual([run["workload"] for run in report["runs"]], ["load-herd"])
         judged = [part for part in report["parts"] if part["goal"]]
-        self.assertEqual(len(judged), 7, "six counts of the clients, and the agents' prefilled tokens")
+        self.assertEqual(len(judged), 8, "seven counts of the clients, and the agents' prefilled tokens")
         self.assertTrue(all(part["holds"] for part in judged), judged)
 
     def test_a_peer_takes_turns(self):
