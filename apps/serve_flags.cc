@@ -211,8 +211,10 @@ std::vector<Flag> http_flags(ServeOptions& options) {
                  "has no effect.",
        .assign = switch_into(options.serves_page)},
       {.spelling = "--queue-limit N",
-       .effect = "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
-                 "paths: 529) and Retry-After.",
+       .effect =
+           "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
+           "paths: 529) and Retry-After. Once half of them wait, so is one of a client that has its part: half, or "
+           "a third next to one other client, and so on.",
        .assign = number_into(options.queue_limit, std::size_t{0}, std::size_t{65'536})},
       {.spelling = "--queue-tokens N",
        .default_text = "67108864, or 64 x context if that is more",
