@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "bench/parts/parts.h"
+#include "bench/parts/timed_engine.h"
 #include "cache/cache.h"
 #include "engine/llama/llama_engine.h"
-#include "engine/timed_engine.h"
 #include "os/executor.h"
 #include "os/threads.h"
 #include "server/run/scheduler.h"
@@ -138,7 +138,7 @@ class Rounds {
 
   const RoundOptions& options_;
   const Load load_;
-  engine::TimedEngine timed_;
+  TimedEngine timed_;
   const std::unique_ptr<os::Executor> writer_ = os::make_thread_executor("writer");
   cache::Cache cache_;
   server::Scheduler scheduler_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Another engine, whose calls it passes on and times: for benchmarks of the code that makes them.
+// Another engine, whose calls it passes on and times: for figures of the code that makes them.
 
 #include <cstdint>
 #include <functional>
@@ -11,28 +11,29 @@
 
 #include "engine/engine.h"
 
-namespace kvkeep::engine {
+namespace kvkeep::bench {
 
-class TimedEngine final : public Engine {
+class TimedEngine final : public engine::Engine {
  public:
   using Now = std::function<std::int64_t()>;  // ns of any clock
   // A call of decode() is over, which took so long.
-  using OnDecoded = std::function<void(std::span<const BatchToken> batch, std::int64_t ns)>;
+  using OnDecoded = std::function<void(std::span<const engine::BatchToken> batch, std::int64_t ns)>;
 
   // `engine` must outlive this.
-  TimedEngine(Engine& engine, Now now) : engine_(engine), now_(std::move(now)), reading_ns_(time_of_reading()) {}
+  TimedEngine(engine::Engine& engine, Now now)
+      : engine_(engine), now_(std::move(now)), reading_ns_(time_of_reading()) {}
 
   // Time within decode(), decode_media(), sample() and has_finite_logits() so far, and the time that reading the clock
   // took.
   std::int64_t taken_ns() const { return taken_ns_; }
   void set_on_decoded(OnDecoded on_decoded) { on_decoded_ = std::move(on_decoded); }
 
-  const Description& description() const override { return engine_.description(); }
+  const engine::Description& description() const override { return engine_.description(); }
   cache::ModelMemory& memory() override { return engine_.memory(); }
-  void use_adapters(const AdapterScales& scales) override { engine_.use_adapters(scales); }
-  DecodeStatus decode(std::span<const BatchToken> batch) override {
+  void use_adapters(const engine::AdapterScales& scales) override { engine_.use_adapters(scales); }
+  engine::DecodeStatus decode(std::span<const engine::BatchToken> batch) override {
     const std::int64_t before_ns = taken_ns_;
-    const DecodeStatus status = timed([&] { return engine_.decode(batch); });
+    const engine::DecodeStatus status = timed([&] { return engine_.decode(batch); });
     if (on_decoded_) on_decoded_(batch, taken_ns_ - before_ns);
     return status;
   }
@@ -40,14 +41,14 @@ class TimedEngine final : public Engine {
     return timed([&] { return engine_.has_finite_logits(index); });
   }
   void wipe() override { engine_.wipe(); }
-  DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) override {
+  engine::DecodeStatus decode_media(SeqId seq, const engine::MediaChunk& chunk) override {
     return timed([&] { return engine_.decode_media(seq, chunk); });
   }
-  TokenId sample(Sampler& sampler, std::size_t index) override {
+  TokenId sample(engine::Sampler& sampler, std::size_t index) override {
     return timed([&] { return engine_.sample(sampler, index); });
   }
   std::span<const float> logits(std::size_t index) const override { return engine_.logits(index); }
-  Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override {
+  Result<std::unique_ptr<engine::Sampler>> make_sampler(const engine::SamplingParams& params) override {
     return engine_.make_sampler(params);
   }
   void cancel() override { engine_.cancel(); }
@@ -71,11 +72,11 @@ class TimedEngine final : public Engine {
     return (now_() - begin_ns) / kReadings;
   }
 
-  Engine& engine_;
+  engine::Engine& engine_;
   const Now now_;
   const std::int64_t reading_ns_;
   OnDecoded on_decoded_;
   mutable std::int64_t taken_ns_ = 0;
 };
 
-}  // namespace kvkeep::engine
+}  // namespace kvkeep::bench
