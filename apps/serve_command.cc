@@ -320,12 +320,11 @@ server::ExplainOptions explain_options(const server::Service& service, const std
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const server::Service& service,
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
                                            server::TraceSink* trace, const server::ExplainOptions& explain) {
-  server::SchedulerOptions scheduler;
+  server::SchedulerOptions scheduler{.queue_limit = options.queue_limit};
   scheduler.projector = service.projector;
   scheduler.explain = kExplains ? &explain : nullptr;
   scheduler.embeddings = service.embeddings;
   scheduler.parallel = options.model.parallel;
-  scheduler.queue_limit = options.queue_limit;
   scheduler.key_limit = options.key_limit.value_or(scheduler.key_limit);
   scheduler.queue_tokens = options.queue_tokens;
   scheduler.shift_context = options.shift_context;

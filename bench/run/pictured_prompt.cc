@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 
+#include "bench/run/contestant.h"
+#include "bench/run/server_client.h"
 #include "bench/sessions/json_fields.h"
 #include "bench/workloads/pictures.h"
 
@@ -75,6 +80,128 @@ std::vector<TokenId> PicturedPrompt::ids(std::size_t picture_tokens) const {
     all.insert(all.end(), texts_[i + 1].begin(), texts_[i + 1].end());
   }
   return all;
+}
+
+// ---- the time of a turn after known pictures ----
+
+namespace {
+
+constexpr std::size_t kPictures = 6;
+constexpr std::uint32_t kContextTokens = 16'384;
+constexpr std::uint32_t kSystemTokens = 900;
+constexpr std::uint32_t kCaptionTokens = 30;  // of the text of a message with a picture
+constexpr std::uint32_t kNewTokens = 150;     // of the turn that is measured, as in the workloads
+constexpr Goal kAsFastAsText{.kind = Goal::Kind::kAtMost, .value = 1.1};
+
+// A turn, asked again and again with new words.
+struct KnownConversation {
+  std::string name;
+  Json messages = Json::array();
+  std::uint64_t known_tokens = 0;  // of the prompt before the new words
+  std::vector<double> ttft_ms = {};
+};
+
+class KnownPictures {
+ public:
+  KnownPictures(const KnownPicturesOptions& options, ServerClient& client,
+                const std::function<void(std::size_t done, std::size_t of)>& progress)
+      : options_(options), client_(client), progress_(progress) {}
+
+  Result<std::vector<PartFigures>> measure() {
+    KnownConversation shown{.name = "shown"};
+    KnownConversation told{.name = "told"};
+    TRY(fill(shown, 0));
+    TRY_ASSIGN(const std::size_t picture_tokens, learn(shown));
+    TRY(fill(told, picture_tokens));
+    TRY(learn(told));
+    std::vector<double> ratios;
+    for (std::size_t pair = 0; pair < options_.pairs; ++pair) {
+      // Both go first as often, so that what the first one leaves in caches of the processor favours neither.
+      KnownConversation* const first = pair % 2 == 0 ? &shown : &told;
+      TRY(ask(*first, pair));
+      TRY(ask(first == &shown ? told : shown, pair));
+      ratios.push_back(shown.ttft_ms.back() / told.ttft_ms.back());
+    }
+    const std::string turn = fmt::format("TTFT of a turn after {} known pictures", kPictures);
+    return std::vector{summarize(turn, "ms", shown.ttft_ms),
+                       summarize("TTFT of a turn after text of as many tokens", "ms", told.ttft_ms),
+                       summarize(turn + " / after text of as many tokens", "ratio", std::move(ratios),
+                                 options_.has_goal ? std::optional(kAsFastAsText) : std::nullopt)};
+  }
+
+ private:
+  // Makes six turns, each with a picture, or with text of as many tokens if that number is given.
+  Status fill(KnownConversation& conversation, std::size_t picture_tokens) {
+    TRY_ASSIGN(const std::string system, client_.text("system", kSystemTokens));
+    conversation.messages.push_back(chat_message("system", system));
+    for (std::size_t i = 1; i <= kPictures; ++i) {
+      TRY_ASSIGN(std::string words, client_.text(fmt::format("caption {}", i), kCaptionTokens));
+      if (picture_tokens > 0) {
+        TRY_ASSIGN(const std::string told, client_.text(fmt::format("told {}", i), picture_tokens));
+        words = told + " " + words;
+      }
+      conversation.messages.push_back(picture_tokens > 0 ? chat_message("user", words)
+                                                         : picture_message(fmt::format("known {}", i), words));
+      conversation.messages.push_back(chat_message("assistant", "Seen."));
+    }
+    return {};
+  }
+
+  // Lets the server compute all of it; returns the tokens of a picture.
+  Result<std::size_t> learn(KnownConversation& conversation) {
+    TRY_ASSIGN(const PicturedPrompt prompt, PicturedPrompt::read(client_, conversation.messages));
+    TRY_ASSIGN(const Exchange reply, send(conversation.messages, conversation.name + " learnt"));
+    const std::uint64_t all = reply.facts.prompt_tokens.value_or(0);
+    if (all <= prompt.text_tokens() && prompt.pictures() > 0) {
+      return unsupported("the reply's prompt_tokens leave no room for pictures");
+    }
+    conversation.known_tokens = all;
+    return prompt.pictures() == 0 ? 0 : (all - prompt.text_tokens()) / prompt.pictures();
+  }
+
+  Status ask(KnownConversation& conversation, std::size_t pair) {
+    const std::string label = fmt::format("{} {}", conversation.name, pair);
+    TRY_ASSIGN(const std::string words, client_.text(label, kNewTokens));
+    Json messages = conversation.messages;
+    messages.push_back(chat_message("user", words));
+    TRY_ASSIGN(const Exchange reply, send(messages, label));
+    // The prompt that taught the server ended with the opening of a reply, which stands elsewhere now.
+    constexpr std::uint64_t kReplyOpening = 16;
+    const std::uint64_t cached = reply.facts.cached_tokens.value_or(0);
+    if (cached + kReplyOpening < conversation.known_tokens) {
+      return unsupported(fmt::format("{}: {} tokens were known, not {}", label, cached, conversation.known_tokens));
+    }
+    conversation.ttft_ms.push_back(reply.ttft_ms);
+    return {};
+  }
+
+  Result<Exchange> send(const Json& messages, const std::string& label) {
+    Exchange reply = client_.chat(with_files(messages), 1);
+    if (!reply.answered()) return unsupported(fmt::format("{}: {}", label, reply.failure()));
+    progress_(++done_, 2 + 2 * options_.pairs);
+    return reply;
+  }
+
+  const KnownPicturesOptions& options_;
+  ServerClient& client_;
+  const std::function<void(std::size_t done, std::size_t of)>& progress_;
+  std::size_t done_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<PartFigures>> measure_known_pictures(
+    const BenchOptions& bench, const KnownPicturesOptions& options,
+    const std::function<void(std::size_t done, std::size_t of)>& progress, Interrupt& interrupt) {
+  Workload sizes;  // only of the context, which holds both conversations
+  sizes.context_tokens = kContextTokens;
+  TRY_ASSIGN(const Served served, Served::start(bench, sizes, {"--mmproj", bench.projector}, interrupt));
+  TRY_ASSIGN(const auto client,
+             ServerClient::make({.base_url = served.process->base_url(), .keeps_connection = true}, interrupt));
+  KnownPictures pictures(options, *client, progress);
+  auto figures = pictures.measure();
+  TRY(interrupt.check());
+  return figures;
 }
 
 }  // namespace kvkeep::bench

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "text/terminal.h"
-#include "top/lists.h"
 #include "top/pen.h"
 
 namespace kvkeep::top {

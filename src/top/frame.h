@@ -54,6 +54,11 @@ std::string_view name_of(List list);  // "requests", "texts", "prefixes", "tenan
 std::size_t entries_of(const View& view, List list);
 // What tells an entry from the others, also when it has another place in a later view.
 std::string entry_name(const View& view, List list, std::size_t at);
+// lists.cc: what the columns of a list are, or, if it is empty, why; the line of an entry that is there, and more about
+// it.
+std::string heading_of(const View& view, List list);
+Line entry_line(const View& view, const Look& look, std::size_t at, std::size_t columns);
+std::vector<Line> details(const View& view, const Look& look, std::size_t columns);
 // How many of them a frame of this size lists.
 std::size_t listed(const View& view, const Look& look, Size size);
 

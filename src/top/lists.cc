@@ -1,5 +1,3 @@
-#include "top/lists.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <string_view>
 
 #include "text/terminal.h"
+#include "top/frame.h"
 #include "top/pen.h"
 
 namespace kvkeep::top {

@@ -14,7 +14,6 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "cache/cache_options.h"
-#include "policy/next_call.h"
 #include "server/run/lookup.h"
 
 namespace kvkeep::server {
@@ -74,8 +73,8 @@ class Inbox {
   void await_loaded(std::chrono::milliseconds wait);       // for at most `wait`, until a read is done
   std::vector<Question> take_questions(std::size_t most);  // the oldest first
   struct Ended {
-    bool ahead = false;  // it was a prefill ahead
-    std::uint64_t owner = policy::kNoKey;
+    bool ahead = false;       // it was a prefill ahead
+    std::uint64_t owner = 0;  // Job::owner
     std::int64_t now_ns = 0;  // by the monotonic clock, as Request::submitted_ns
     Finish how = Finish::kStop;
     JobStats stats = {};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "policy/next_call.h"
 #include "server/run/queue_room.h"
 #include "server/run/request.h"
 #include "server/run/scheduler_stats.h"

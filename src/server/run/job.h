@@ -17,7 +17,6 @@
 #include "base/types.h"
 #include "engine/sampling.h"
 #include "policy/cut.h"
-#include "policy/next_call.h"
 #include "server/run/waits.h"
 
 namespace kvkeep::server {
@@ -51,9 +50,9 @@ struct Job {
   Tenant tenant = kNoTenant;                         // jobs share cached state, in every tier, within it only
   std::optional<std::size_t> place = {};             // where monitors and slot orders find it, if that place is free
   std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
-  std::uint64_t session = policy::kNoSession;        // a hint for the order: requests of one session take turns as one
-  std::uint64_t key = policy::kNoKey;                // the API key that asks: keys share the places evenly
-  std::uint64_t owner = policy::kNoKey;              // the key or address that asks: the queue has room for others, too
+  std::uint64_t session = 0;                         // policy::kNoSession; else those of one session take turns as one
+  std::uint64_t key = 0;                             // policy::kNoKey; else the API key: keys share places evenly
+  std::uint64_t owner = 0;                           // policy::kNoKey; else key or address: others find room, too
   int priority = 0;                                  // of those that wait the lowest come first
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template shows it

@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "engine/sampling.h"
+#include "policy/next_call.h"
 #include "server/run/job.h"
 #include "server/run/request_figures.h"
 

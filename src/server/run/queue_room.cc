@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "policy/next_call.h"
 #include "server/run/job.h"
 #include "server/run/scheduler.h"
 

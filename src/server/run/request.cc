@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/media_ids.h"
 #include "os/clock.h"
+#include "policy/next_call.h"
 #include "policy/share.h"
 #include "server/run/branches.h"
 

@@ -68,7 +68,7 @@ class Schedule {
   const cache::ModelMemory& memory_;
   const Sequences& sequences_;
   policy::SliceMeter slices_;
-  double spent_ms_ = 0;               // of this round's slice
+  double spent_ms_ = 0;  // of this round's slice
   LayoutHint layout_hint_;
   std::uint64_t prefilled_last_ = 0;  // the number of the request that had the last slice
 };

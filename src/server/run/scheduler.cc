@@ -27,10 +27,10 @@
 
 namespace kvkeep::server {
 namespace {
+using Phase = Request::Phase;
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
-constexpr std::size_t kQuestionsPerRound = 4;
-constexpr std::size_t kEstimatesPerRound = 2;
+constexpr std::size_t kQuestionsPerRound = 4, kEstimatesPerRound = 2;
 constexpr std::chrono::milliseconds kLongestWait{100};  // then a client that left an idle scheduler is noticed
 
 bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
@@ -132,8 +132,7 @@ void Scheduler::run() {
 }
 
 void Scheduler::note_now() {
-  const CellCounts cells = schedule_->show_cells(active_, sequences_.count_cells());
-  inbox_.note_now(count_now(active_, *waiting_, *places_, cells));
+  inbox_.note_now(count_now(active_, *waiting_, *places_, schedule_->show_cells(active_, sequences_.count_cells())));
 }
 
 policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active_, *waiting_, rates_.rates()); }
@@ -383,12 +382,11 @@ engine::DecodeStatus Scheduler::decode_with_room(const ModelCall& call, std::vec
 
 void Scheduler::note_slice(const ModelCall& call) {
   Request& request = *call.prefills;
-  const SliceTime& time = call.slice_time;
-  if (const auto ms = time.typical_ms()) rates_.note_prefilled(call.slice, *ms);
+  if (const auto ms = call.slice_time.typical_ms()) rates_.note_prefilled(call.slice, *ms);
   if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
   request.stats.prefilled_tokens += call.slice;
-  inbox_.count(
-      [&](SchedulerStats& stats) { stats.note_prefilled(call.slice, time.ms, request.effective.tokens.size()); });
+  const std::size_t length = request.effective.tokens.size();
+  inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(call.slice, call.slice_time.ms, length); });
 }
 
 void Scheduler::after_slice(const ModelCall& call) {

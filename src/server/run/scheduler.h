@@ -43,7 +43,8 @@ class TokenTexts;
 }
 namespace kvkeep::policy {
 enum class DecodeWithPrefill;
-}
+struct ScheduleView;
+}  // namespace kvkeep::policy
 
 namespace kvkeep::server {
 
@@ -132,8 +133,6 @@ class Scheduler {
   bool idle() const { return inbox_.idle(); }        // any thread: every job has ended
 
  private:
-  using Phase = policy::ScheduledRequest::Phase;
-
   void note_now();
   bool collect();  // waits if there is nothing to do; returns false if the server stops
   policy::ScheduleView schedule() const;

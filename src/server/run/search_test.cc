@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "policy/next_call.h"
 #include "server/run/parts_fixture.h"
 #include "server/run/request_queue.h"
 #include "server/run/scheduler_test_fixture.h"

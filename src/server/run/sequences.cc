@@ -11,6 +11,7 @@
 #include "cache/cache_stats.h"
 #include "cache/capture.h"
 #include "policy/cut.h"
+#include "policy/next_call.h"
 
 namespace kvkeep::server {
 

@@ -20,7 +20,6 @@
 #include "cache/model_memory.h"
 #include "os/clock.h"
 #include "policy/cut.h"
-#include "policy/next_call.h"
 #include "policy/plan.h"
 #include "server/run/trace.h"
 
@@ -30,6 +29,10 @@ class Cache;
 
 namespace kvkeep {
 class TenantScope;
+}
+
+namespace kvkeep::policy {
+struct IdleSequence;
 }
 
 namespace kvkeep::server {
