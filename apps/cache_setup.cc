@@ -246,6 +246,10 @@ Result<OpenedShare> open_share(const SharedTierOptions& options, const std::stri
   opened.worker = os::make_thread_executor("share-worker");
   opened.reader = os::make_thread_executor("share-reader");
   opened.searcher = os::make_thread_executor("share-searcher");
+  std::vector<os::Executor*> helpers;
+  for (std::size_t i = 0; i < (*engine)->pace().reads_at_once; ++i) {
+    helpers.push_back(opened.helpers.emplace_back(os::make_thread_executor("share-helper")).get());
+  }
   const share::ShareOptions settings{.fingerprint = model.fingerprint,
                                      .device = options.across_devices ? std::string() : model.compute_kinds,
                                      .key = key,
@@ -260,6 +264,7 @@ Result<OpenedShare> open_share(const SharedTierOptions& options, const std::stri
   opened.setup = {.store = std::move(store),
                   .worker = opened.worker.get(),
                   .reader = opened.reader.get(),
+                  .helpers = std::move(helpers),
                   .searcher = opened.searcher.get(),
                   .publishes = options.mode != share::ShareMode::kRead};
   return opened;

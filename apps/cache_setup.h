@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cache/cache.h"
@@ -54,7 +55,8 @@ struct OpenedShare {
   std::unique_ptr<os::Executor> worker;
   std::unique_ptr<os::Executor> reader;
   std::unique_ptr<os::Executor> searcher;
-  cache::SharedSetup setup;  // without a store if there is no shared tier
+  std::vector<std::unique_ptr<os::Executor>> helpers;  // of the reader
+  cache::SharedSetup setup;                            // without a store if there is no shared tier
 };
 
 // Connects to nothing yet. Errors: the URL is wrong, this build lacks what it needs, or a secret cannot be read.

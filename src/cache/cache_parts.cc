@@ -42,7 +42,8 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
                : std::make_unique<DiskTier>(std::move(store), mutex, table, clock, writer, options.save_index_after)),
       further(std::move(given_further)),
       shared(std::move(given_shared)),
-      shared_tier(shared.store == nullptr ? nullptr : std::make_unique<SharedTier>(*shared.store, clock)),
+      shared_tier(shared.store == nullptr ? nullptr
+                                          : std::make_unique<SharedTier>(*shared.store, clock, shared.helpers)),
       lower(list_tiers(disk.get(), further, writer, reader, shared_tier.get(), shared)),
       forgetting(mutex, table, ram, lower, clock),
       ram_evictor(mutex, table, forgetting, ram, kRamTier, lower, clock),
@@ -83,6 +84,8 @@ void Cache::Parts::finish() {
     if (shared_tier != nullptr) {
       shared.searcher->drain();
       shared.reader->drain();
+      shared_tier->stop();
+      for (os::Executor* helper : shared.helpers) helper->drain();
     }
     writer.drain();
     copies.drain();

@@ -314,6 +314,53 @@ TEST(Seeking, StateThatArrivedIsWrittenLikeCapturedState) {
   EXPECT_EQ(second.check(told + conversation(50, 40)), 352U) << "from its own disk";
 }
 
+// ---- reading ahead ----
+
+TEST(ReadingAhead, TheNextPortionComesWhileOneIsRestored) {
+  Pair pair;
+  pair.second.reads_ahead = true;
+  pair.second.open_without_disk();
+  const Tokens told = conversation(1, 320);  // 20 segments
+  pair.first.grow(told);
+  pair.first.publish();
+  ASSERT_EQ(pair.second.seek(told).found, Position{320});
+  const auto lease = pair.second.cache->lease(told);
+  const auto read_after = [&](TokenRange range) {
+    std::optional<LoadResult> result;
+    pair.second.cache->load(lease, range, [&](LoadResult loaded) { result = std::move(loaded); });
+    while (pair.second.reader.run_one() || pair.second.share_reader.run_one()) {}
+    EXPECT_TRUE(result && result->status);
+    return pair.engine.gets;
+  };
+  lease->aim_at(Position{160});
+  EXPECT_EQ(read_after({Position{}, Position{64}}), 4U);
+  pair.second.share_helper.run_all();
+  EXPECT_EQ(pair.engine.gets, 10U) << "up to the goal";
+  EXPECT_EQ(read_after({Position{64}, Position{160}}), 10U);
+  EXPECT_EQ(read_after({Position{160}, Position{320}}), 20U);
+  pair.second.share_helper.run_all();
+  EXPECT_EQ(pair.engine.gets, 20U);
+  EXPECT_TRUE(pair.second.loads(lease, told));
+}
+
+TEST(ReadingAhead, ALoadThatIsAbandonedEndsIt) {
+  Pair pair;
+  pair.second.reads_ahead = true;
+  pair.second.open_without_disk();
+  const Tokens told = conversation(1, 320);
+  pair.first.grow(told);
+  pair.first.publish();
+  ASSERT_EQ(pair.second.seek(told).found, Position{320});
+  const auto lease = pair.second.cache->lease(told);
+  lease->aim_at(Position{320});
+  lease->abandon();
+  std::optional<LoadResult> result;
+  pair.second.cache->load(lease, {Position{}, Position{64}}, [&](LoadResult loaded) { result = std::move(loaded); });
+  pair.second.wait_for_reader();
+  EXPECT_TRUE(result && !result->status);
+  EXPECT_EQ(pair.engine.gets, 0U);
+}
+
 // ---- stories ----
 
 // Two servers, a few conversations that wander between them, and an engine that loses, flips, swaps, hangs and fills
@@ -321,6 +368,8 @@ TEST(Seeking, StateThatArrivedIsWrittenLikeCapturedState) {
 class SharedStory {
  public:
   SharedStory(const ModelClass& model, std::uint64_t seed) : random_(seed), pair_(model) {
+    pair_.second.reads_ahead = seed % 2 == 0;
+    pair_.second.open_without_disk();
     for (int talk = 0; talk < 3; ++talk) talks_.push_back(conversation(talk * 100 + 1, 260));
   }
   // check() and restorable() compare every byte.

@@ -198,7 +198,7 @@ class World {
     reader.forget_all();
     far_writer.forget_all();
     far_reader.forget_all();
-    for (sim::SimExecutor* executor : {&share_worker, &share_reader, &searcher}) executor->forget_all();
+    for (sim::SimExecutor* executor : {&share_worker, &share_reader, &share_helper, &searcher}) executor->forget_all();
     shut_down();
   }
   // The process dies, its files stay, and another one begins.
@@ -261,12 +261,16 @@ class World {
 
   // Loads the rows of a lease of `prompt` and compares every byte. Returns false if they cannot be loaded.
   bool loads(const std::shared_ptr<Lease>& lease, const Tokens& prompt) {
-    std::optional<Status> outcome;
     const TokenRange all{Position{}, lease->end()};
-    cache->load(lease, all, [&](LoadResult result) { outcome = std::move(result.status); });
-    wait_for_reader();
-    EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
-    if (!outcome || !*outcome) return false;
+    const Position middle{reads_ahead ? all.end.value() / 2 : 0};
+    lease->aim_at(all.end);
+    for (const TokenRange portion : {TokenRange{all.begin, middle}, TokenRange{middle, all.end}}) {
+      std::optional<Status> outcome;
+      cache->load(lease, portion, [&](LoadResult result) { outcome = std::move(result.status); });
+      wait_for_reader();
+      EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
+      if (!outcome || !*outcome) return false;
+    }
     Position covered;
     for (const RowPiece& piece : lease->pieces(all)) {
       EXPECT_EQ(piece.wanted.begin, covered) << "a gap between pieces";
@@ -348,6 +352,7 @@ class World {
   sim::SimClock& clock;
   share::FrailWorld* shared_engine = nullptr;  // null: there is no shared tier
   share::ShareMode share_mode = share::ShareMode::kBoth;
+  bool reads_ahead = false;  // of the shared tier: rows are loaded in two portions then
   std::size_t most_shared = CacheOptions{}.most_shared;
   sim::SimExecutor writer;
   sim::SimExecutor reader;
@@ -356,11 +361,12 @@ class World {
   sim::SimExecutor far_reader;
   sim::SimExecutor share_worker;  // of the shared tier
   sim::SimExecutor share_reader;
+  sim::SimExecutor share_helper;
   sim::SimExecutor searcher;
   std::function<void()> before_settling;  // of each start
   // For a load to be answered.
   std::function<void()> wait_for_reader = [this] {
-    while (reader.run_one() || far_reader.run_one() || share_reader.run_one()) {}
+    while (reader.run_one() || far_reader.run_one() || share_reader.run_one() || share_helper.run_one()) {}
   };
   store::DiskStore* store = nullptr;
   std::unique_ptr<Cache> cache;
@@ -391,6 +397,7 @@ class World {
     return {.store = std::move(*shared),
             .worker = &share_worker,
             .reader = &share_reader,
+            .helpers = reads_ahead ? std::vector<os::Executor*>{&share_helper} : std::vector<os::Executor*>{},
             .searcher = &searcher,
             .publishes = share_mode != share::ShareMode::kRead};
   }

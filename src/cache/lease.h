@@ -96,6 +96,10 @@ class Lease {
   // The leaves that must be restored last at `at`, ascending; nullopt if a sequence cannot be put there.
   std::optional<std::vector<Cover>> cover(Position at) const;
 
+  // Rows up to `goal` will be loaded by one call of Cache::load after the other: tiers may read ahead.
+  void aim_at(Position goal) { goal_ = goal; }
+  Position goal() const { return goal_; }
+
   // A load that is under way ends before its next segment, and fails. Its owner may call this at any time.
   void abandon() { abandoned_ = true; }
 
@@ -114,6 +118,7 @@ class Lease {
   std::vector<LeasedStep> steps_;
   std::vector<LeasedPoint> points_;
   const std::vector<TokenId> ids_;
+  Position goal_;
   std::atomic<bool> abandoned_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "cache/loader.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace kvkeep::cache {
@@ -50,10 +51,29 @@ Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, 
 
 const LowerTier* Fetcher::tier_of(SegmentId segment) const {
   CacheLock lock(mutex_);
+  return find_tier(segment);
+}
+
+const LowerTier* Fetcher::find_tier(SegmentId segment) const {
   for (const LowerTier& tier : lower_) {
     if (table_.entry(segment).in(tier.id) == CopyState::kHere) return &tier;
   }
   return nullptr;
+}
+
+// Copies headers under the lock, so that nothing is done where no tier wants to know.
+void Fetcher::expect(const std::vector<SegmentId>& segments) {
+  if (std::ranges::none_of(lower_, [](const LowerTier& tier) { return tier.port->reads_ahead(); })) return;
+  std::vector<std::vector<TierItem>> items(lower_.size());
+  {
+    CacheLock lock(mutex_);
+    for (const SegmentId segment : segments) {
+      const LowerTier* tier = table_.entry(segment).in_ram() ? nullptr : find_tier(segment);
+      if (tier == nullptr || !tier->port->reads_ahead()) continue;
+      items[static_cast<std::size_t>(tier - lower_.data())].push_back(table_.item(segment));
+    }
+  }
+  for (std::size_t i = 0; i < lower_.size(); ++i) lower_[i].port->expect(items[i]);
 }
 
 namespace {
@@ -66,6 +86,13 @@ void note_read(const LowerTier& tier, ByteCount bytes, double ms, LoadResult& re
 }
 
 }  // namespace
+
+void Fetcher::count_time_ahead(LoadResult& result) const {
+  for (const LowerTier& tier : lower_) {
+    if (tier.id != kSharedTier) continue;
+    result.shared_ms = std::max(result.shared_ms, tier.port->least_read_ms(result.shared_bytes));
+  }
+}
 
 // The bytes stay in RAM for the next request.
 Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
@@ -111,6 +138,13 @@ void Fetcher::admit(SegmentId segment, const LowerTier& tier, const Bytes& bytes
 
 // ---- a lease ----
 
+namespace {
+
+// More is not read ahead of a portion (SharedTier).
+constexpr ByteCount kMostLater = mebibytes(128);
+
+}  // namespace
+
 struct Loader::Job {
   // A step or a point of the lease.
   struct Target {
@@ -121,11 +155,19 @@ struct Loader::Job {
   std::shared_ptr<Lease> lease;
   std::function<void(LoadResult)> done;
   std::shared_ptr<bool> alive;
-  std::vector<Target> targets;  // points first: rows are worth nothing without them
+  std::vector<Target> targets;   // points first: rows are worth nothing without them
+  std::vector<SegmentId> later;  // that the next loads of this lease will ask for
+  bool announced = false;        // to the tiers
   std::size_t next = 0;
   std::optional<Fetcher::Fetch> fetch;  // of targets[next]
   LoadResult result;
 
+  std::vector<SegmentId> expected() const {
+    std::vector<SegmentId> segments;
+    for (const Target& target : targets) segments.push_back(target.segment);
+    segments.insert(segments.end(), later.begin(), later.end());
+    return segments;
+  }
   void fill(std::shared_ptr<const store::Payload> payload) {
     const Target& target = targets[next];
     target.is_point ? lease->fill_point(target.at, std::move(payload))
@@ -144,17 +186,25 @@ void Loader::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<
     if (leaf.payload == nullptr) job->targets.push_back({leaf.id, (*covers)[i].point, true});
   }
   const std::vector<LeasedStep>& steps = job->lease->steps();
+  ByteCount later;
   for (std::size_t i = 0; covers && i < steps.size(); ++i) {
     const LeasedStep& step = steps[i];
-    if (step.payload != nullptr || step.range.end <= range.begin || step.range.begin >= range.end) continue;
-    job->targets.push_back({step.segment, i, false});
+    if (step.payload != nullptr || step.range.end <= range.begin) continue;
+    if (step.range.begin < range.end) {
+      job->targets.push_back({step.segment, i, false});
+    } else if (step.range.begin < job->lease->goal() && later < kMostLater) {
+      job->later.push_back(step.segment);
+      later += step.bytes;
+    }
   }
   reader_.post([this, job] { run(job, reader_); });
 }
 
 void Loader::run(const std::shared_ptr<Job>& job, os::Executor& here) {
+  if (!std::exchange(job->announced, true)) fetcher_.expect(job->expected());
   for (; job->next < job->targets.size(); ++job->next) {
     if (job->lease->abandoned()) {
+      fetcher_.expect({});
       job->result.status = not_found("the request ended");
       break;
     }
@@ -172,6 +222,7 @@ void Loader::run(const std::shared_ptr<Job>& job, os::Executor& here) {
     job->fill(*bytes);
     job->fetch.reset();
   }
+  fetcher_.count_time_ahead(job->result);
   // The lease must be released by its owner's thread order, not kept alive by this task.
   job->lease.reset();
   job->done(std::move(job->result));

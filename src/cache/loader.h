@@ -47,11 +47,16 @@ class Fetcher {
   Result<Bytes> advance(Fetch& fetch, const os::Executor* here, LoadResult& result) EXCLUDES(kCacheLock);
   // Reads everything here.
   Result<Bytes> fetch(SegmentId segment) EXCLUDES(kCacheLock);
+  // These will be fetched next, in this order: tells the tiers that have them. Precondition: they are held.
+  void expect(const std::vector<SegmentId>& segments) EXCLUDES(kCacheLock);
+  // Bytes that were read before they were asked for took time as well.
+  void count_time_ahead(LoadResult& result) const;
   // Stores a whole state as differences from its base, which it fetches, if that saves something.
   void build(SegmentId leaf) EXCLUDES(kCacheLock);
 
  private:
   const LowerTier* tier_of(SegmentId segment) const EXCLUDES(kCacheLock);
+  const LowerTier* find_tier(SegmentId segment) const REQUIRES(kCacheLock);
   Status read(Fetch& fetch, const LowerTier& tier, LoadResult& result);
   void note_failure(Fetch& fetch, const LowerTier& tier, const Error& error);
   void admit(SegmentId segment, const LowerTier& tier, const Bytes& bytes) EXCLUDES(kCacheLock);

@@ -24,6 +24,7 @@ struct SharedSetup {
   std::shared_ptr<share::SharedStore> store = {};  // null: there is no shared tier
   os::Executor* worker = nullptr;                  // the store's own
   os::Executor* reader = nullptr;                  // loads state
+  std::vector<os::Executor*> helpers = {};         // load ahead of the reader; none: it loads all
   os::Executor* searcher = nullptr;                // looks prompts up; apart, so that no look-up waits for a load
   bool publishes = true;                           // as ShareOptions::mode says
 };

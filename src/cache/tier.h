@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -65,6 +66,13 @@ class TierPort {
   virtual Result<Bytes> get(const TierItem& item) = 0;
   // Succeeds if it is not there.
   virtual Status drop(const TierItem& item) = 0;
+
+  // Returns true if expect() is of use: each read takes long, and several may go on at once.
+  virtual bool reads_ahead() const { return false; }
+  // These will be asked for next, in this order, and nothing else that was expected before. Does not wait.
+  virtual void expect(const std::vector<TierItem>& /*items*/) {}
+  // The least milliseconds that so many bytes took to come, also if they were read before get() was called.
+  virtual double least_read_ms(ByteCount) const { return 0; }
 };
 
 // A tier below RAM, and the executors of its work: puts and drops on `writer`, in order, gets on `reader`.

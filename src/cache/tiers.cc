@@ -152,10 +152,22 @@ Status SharedTier::put(const TierItem& /*item*/, const Bytes& /*bytes*/) {
   return no_space("the shared tier takes only what is published");
 }
 
-Result<TierPort::Bytes> SharedTier::get(const TierItem& item) {
+share::PatientRead SharedTier::patient(const TierItem& item) const {
   const policy::Rates rates{.prefill_tokens_per_s = prefill_tokens_per_s_};
-  const double patience_ms = policy::read_patience_ms(saved_tokens(item.header.name), rates);
-  return store_.get(item.header, clock_.monotonic_ns() + static_cast<std::int64_t>(patience_ms * 1e6));
+  return {item.header, policy::read_patience_ms(saved_tokens(item.header.name), rates)};
+}
+
+Result<TierPort::Bytes> SharedTier::get(const TierItem& item) { return reads_.get(patient(item)); }
+
+void SharedTier::expect(const std::vector<TierItem>& items) {
+  std::vector<share::PatientRead> reads;
+  for (const TierItem& item : items) reads.push_back(patient(item));
+  reads_.expect(std::move(reads));
+}
+
+double SharedTier::least_read_ms(ByteCount bytes) const {
+  const double rate = store_.read_bytes_per_s();
+  return reads_ahead_ && rate > 0 ? 1e3 * static_cast<double>(bytes.value()) / rate : 0;
 }
 
 Status SharedTier::drop(const TierItem& /*item*/) { return {}; }

@@ -12,6 +12,7 @@
 #include "cache/segment_table.h"
 #include "cache/tier.h"
 #include "os/clock.h"
+#include "share/read_ahead.h"
 #include "share/shared_store.h"
 #include "store/disk_store.h"
 
@@ -103,7 +104,9 @@ class DiskTier final : public TierPort {
 // is shared with others, so nothing is put or dropped there by way of the port: see publishing.h.
 class SharedTier final : public TierPort {
  public:
-  SharedTier(share::SharedStore& store, os::Clock& clock) : store_(store), clock_(clock) {}
+  // `helpers` read ahead, each one segment at a time; they must be drained before it dies, after stop().
+  SharedTier(share::SharedStore& store, os::Clock& clock, std::vector<os::Executor*> helpers)
+      : store_(store), reads_ahead_(!helpers.empty()), reads_(store, clock, std::move(helpers), kMostReadAhead) {}
 
   std::string_view name() const override { return "shared"; }
   Promise promise() const override { return Promise::kNone; }
@@ -116,14 +119,24 @@ class SharedTier final : public TierPort {
   Result<Bytes> get(const TierItem& item) override;
   // Leaves it there.
   Status drop(const TierItem& item) override;
+  bool reads_ahead() const override { return reads_ahead_; }
+  void expect(const std::vector<TierItem>& items) override;
+  double least_read_ms(ByteCount bytes) const override;
+  // Reads nothing ahead any more.
+  void stop() { reads_.expect({}); }
 
   // How fast this server prefills decides how long a read may take.
   void note_prefill_rate(double tokens_per_s) { prefill_tokens_per_s_ = tokens_per_s; }
   double prefill_tokens_per_s() const { return prefill_tokens_per_s_; }
 
  private:
+  // Two of the largest segments.
+  static constexpr ByteCount kMostReadAhead = mebibytes(128);
+  share::PatientRead patient(const TierItem& item) const;
+
   share::SharedStore& store_;
-  os::Clock& clock_;
+  const bool reads_ahead_;
+  share::ReadAhead reads_;
   std::atomic<double> prefill_tokens_per_s_ = 0;
 };
 

@@ -76,6 +76,23 @@ double ShareLatency::deadline_ms() const {
   return std::clamp(kUsualTimes * usual_ms_, range_.least_ms, range_.most_ms);
 }
 
+void DividedTime::advance(std::int64_t now_ns) {
+  if (under_way_ > 0) charged_ns_ += std::max<std::int64_t>(now_ns - now_ns_, 0) / under_way_;
+  now_ns_ = std::max(now_ns_, now_ns);
+}
+
+std::int64_t DividedTime::begin(std::int64_t now_ns) {
+  advance(now_ns);
+  ++under_way_;
+  return charged_ns_;
+}
+
+std::int64_t DividedTime::end(std::int64_t begun, std::int64_t now_ns) {
+  advance(now_ns);
+  --under_way_;
+  return charged_ns_ - begun;
+}
+
 double transfer_deadline_ms(double lookup_deadline_ms, ByteCount bytes, double bytes_per_s) {
   constexpr double kUnknownRate = 16 << 20;
   constexpr double kPatience = 4;

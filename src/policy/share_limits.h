@@ -95,6 +95,23 @@ class ShareLatency {
   double usual_ms_ = 0;
 };
 
+// Divides time among transfers that go on side by side: each is charged its part of every moment, so that bytes by the
+// time charged for them are the rate of all together. Not thread safe.
+class DividedTime {
+ public:
+  // A transfer begins. Returns what end() wants to know of it.
+  std::int64_t begin(std::int64_t now_ns);
+  // It ended. Returns the time that is charged for it.
+  std::int64_t end(std::int64_t begun, std::int64_t now_ns);
+
+ private:
+  void advance(std::int64_t now_ns);
+
+  std::int64_t under_way_ = 0;
+  std::int64_t charged_ns_ = 0;  // to each that went on since the beginning
+  std::int64_t now_ns_ = 0;
+};
+
 // A transfer of so many bytes may take a look-up's deadline and four times as long as the bytes usually take. With an
 // unknown rate (0), the rate is taken as 16 MiB/s.
 double transfer_deadline_ms(double lookup_deadline_ms, ByteCount bytes, double bytes_per_s);

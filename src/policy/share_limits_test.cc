@@ -167,6 +167,20 @@ TEST(ShareLatency, ANodeThatBecameSlowerIsMeasuredAgain) {
   EXPECT_DOUBLE_EQ(latency.deadline_ms(), 5);
 }
 
+TEST(DividedTime, IsChargedToAllThatGoOn) {
+  DividedTime time;
+  const std::int64_t first = time.begin(1'000);
+  EXPECT_EQ(time.end(first, 1'600), 600) << "by itself";
+  const std::int64_t second = time.begin(5'000);
+  const std::int64_t third = time.begin(5'100);
+  const std::int64_t fourth = time.begin(5'300);
+  EXPECT_EQ(time.end(third, 5'900), 200 / 2 + 600 / 3);
+  EXPECT_EQ(time.end(second, 6'000), 100 + 200 / 2 + 600 / 3 + 100 / 2);
+  EXPECT_EQ(time.end(fourth, 6'100), 600 / 3 + 100 / 2 + 100);
+  const std::int64_t fifth = time.begin(6'500);
+  EXPECT_EQ(time.end(fifth, 6'400), 0) << "threads read the clock before they wait for each other";
+}
+
 TEST(ShareLatency, TransfersMayTakeFourTimesAsLongAsUsual) {
   EXPECT_DOUBLE_EQ(transfer_deadline_ms(20, ByteCount{}, 0), 20);
   EXPECT_DOUBLE_EQ(transfer_deadline_ms(20, mebibytes(16), 0), 4020);

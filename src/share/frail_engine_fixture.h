@@ -4,6 +4,7 @@
 // evict, as a test says or a seed decides. One of its kind serves several stores: they are servers that share it.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -34,8 +35,10 @@ struct FrailWorld {
   bool refuses_us = false;  // wrong password
   std::size_t cut_put_at =
       0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
-  bool reads_hang = false;  // answers heads and probes, and hangs at payloads
+  bool reads_hang = false;               // answers heads and probes, and hangs at payloads
+  std::function<void()> on_get = [] {};  // while a payload is read
   std::uint64_t calls = 0;
+  std::uint64_t gets = 0;
   std::size_t head_bytes_asked = 0;  // of a name, at most
   std::uint64_t puts = 0;
   std::uint64_t probes = 0;
@@ -114,6 +117,8 @@ class FrailEngine final : public ObjectEngine {
   Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
              std::int64_t deadline_ns) override {
     ++world_.calls;
+    ++world_.gets;
+    world_.on_get();
     TRY(visit(node_of(name), deadline_ns, world_.reads_hang));
     const auto found = world_.objects.find(name);
     if (found == world_.objects.end()) return not_found("no such object");

@@ -127,10 +127,18 @@ void Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<H
   }
 }
 
-void Nodes::note_read(ByteCount bytes, double ms) {
+std::int64_t Nodes::begin_read() {
+  const std::int64_t now_ns = clock_.monotonic_ns();
   const MutexLock lock(mutex_);
+  return reads_.begin(now_ns);
+}
+
+void Nodes::end_read(std::int64_t begun, ByteCount bytes) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const MutexLock lock(mutex_);
+  const auto seconds = static_cast<double>(reads_.end(begun, now_ns)) / 1e9;
   read_bytes_per_s_ =
-      policy::update_rate(read_bytes_per_s_, static_cast<double>(bytes.value()), ms / 1000, kLeastMeasuredBytes);
+      policy::update_rate(read_bytes_per_s_, static_cast<double>(bytes.value()), seconds, kLeastMeasuredBytes);
 }
 
 void Nodes::note_written(ByteCount bytes, double ms) {

@@ -43,7 +43,10 @@ class Nodes {
   // The same for the many answers of one call, each node once.
   void note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms)
       EXCLUDES(mutex_);
-  void note_read(ByteCount bytes, double ms) EXCLUDES(mutex_);
+  // A read begins; returns what end_read() wants to know of it. Reads may go on side by side: the rate is that of all.
+  std::int64_t begin_read() EXCLUDES(mutex_);
+  // `bytes` is 0 unless all came.
+  void end_read(std::int64_t begun, ByteCount bytes) EXCLUDES(mutex_);
   void note_written(ByteCount bytes, double ms) EXCLUDES(mutex_);
 
   // Nodes with names whose breaker wants a probe, that were never probed, that answered that they cannot serve, or that
@@ -82,6 +85,7 @@ class Nodes {
   mutable Mutex mutex_;
   std::vector<Node> nodes_ GUARDED_BY(mutex_);
   double read_bytes_per_s_ GUARDED_BY(mutex_) = 0;
+  policy::DividedTime reads_ GUARDED_BY(mutex_);
   double write_bytes_per_s_ GUARDED_BY(mutex_) = 0;
 };
 

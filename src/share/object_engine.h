@@ -108,11 +108,13 @@ class ObjectEngine {
 
   // Reports "valkey://host:port" or the like, without secrets.
   virtual std::string address() const = 0;
-  // How it may be asked: deadlines of look-ups stay inside a range, and so many heads cost about as much as one.
+  // How it may be asked: deadlines of look-ups stay inside a range, so many heads cost about as much as one, and so
+  // many payloads are read ahead side by side.
   struct Pace {
     double least_deadline_ms;
     double most_deadline_ms;
     std::size_t heads_at_once;
+    std::size_t reads_at_once = 2;
   };
   virtual Pace pace() const = 0;
   // Where every core computes, a thread that got its answer may wait this long for a processor: no shorter deadline

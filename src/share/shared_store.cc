@@ -108,12 +108,12 @@ std::vector<std::optional<format::SharedHead>> SharedStore::heads(const ShareQue
 }
 
 Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::SegmentHeader& segment,
-                                                               std::int64_t deadline_ns) {
+                                                               std::int64_t deadline_ns, std::size_t side_by_side) {
   if (!readable()) return busy("the shared tier is not asked at the moment");
   const ObjectName name = parts_->name_of(segment);
   if (!parts_->nodes.may_ask(parts_->engine->node_of(name))) return busy("its node is not asked at the moment");
   parts_->counting.add(&ShareCounters::loads);
-  auto bytes = fetch(segment, name, deadline_ns);
+  auto bytes = fetch(segment, name, deadline_ns, side_by_side);
   if (bytes.ok()) {
     parts_->counting.add(&ShareCounters::loaded_bytes, (*bytes)->size());
     return bytes;
@@ -126,7 +126,8 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::Seg
 }
 
 Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::SegmentHeader& segment,
-                                                                 const ObjectName& name, std::int64_t deadline_ns) {
+                                                                 const ObjectName& name, std::int64_t deadline_ns,
+                                                                 std::size_t side_by_side) {
   Parts& parts = *parts_;
   TRY_ASSIGN(const format::Envelope envelope, parts.lookup.envelope(name, deadline_ns));
   if (!describes(envelope, segment)) return not_found("a segment with another begin lies under this name");
@@ -134,10 +135,12 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::S
   auto buffer = store::PayloadBuffer::allocate(size.value());
   Vault::Opening opening(parts.vault, name, envelope, buffer.span());
   opening.sum_up(segment);
-  const std::int64_t from_ns = parts.clock.monotonic_ns();
+  const std::int64_t usual_ns = parts.nodes.read_deadline_ns(ByteCount{size.value() * side_by_side});
+  const std::int64_t begun = parts.nodes.begin_read();
   const Status read = parts.engine->get(
       name, {.head_bytes = envelope.head_bytes(), .begin = 0, .payload_bytes = size.value()}, buffer.span(),
-      [&](std::size_t count) { opening.arrived(count); }, std::min(deadline_ns, parts.nodes.read_deadline_ns(size)));
+      [&](std::size_t count) { opening.arrived(count); }, std::min(deadline_ns, usual_ns));
+  parts.nodes.end_read(begun, read.ok() ? size : ByteCount{});
   const NodeId node = parts.engine->node_of(name);
   if (!read.ok() && read.error().kind != ErrorKind::kNotFound) {
     parts.nodes.note_trouble(node, policy::ShareCall::kTransfer, read.error());
@@ -148,7 +151,6 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::S
     parts.publisher.note_broken(name);
     return read.error();
   }
-  parts.nodes.note_read(size, os::elapsed_ms(from_ns, parts.clock.monotonic_ns()));
   auto payload = unpack(opening, segment, std::move(buffer));
   if (!payload.ok()) parts.publisher.note_broken(name);
   return payload;

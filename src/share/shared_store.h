@@ -53,8 +53,10 @@ class SharedStore {
   std::vector<std::optional<format::SharedHead>> heads(const ShareQuery& query, std::int64_t patient_until_ns);
 
   // Returns the payload of a head that find() or heads() returned, verified. kNotFound: evicted meanwhile; kDamaged:
-  // not the bytes that were published; kIo, kBusy: the engine is in trouble or the deadline passed.
-  Result<std::shared_ptr<const store::Payload>> get(const format::SegmentHeader& segment, std::int64_t deadline_ns);
+  // not the bytes that were published; kIo, kBusy: the engine is in trouble or the deadline passed. If so many reads go
+  // on side by side, each may take so many times as long as by itself.
+  Result<std::shared_ptr<const store::Payload>> get(const format::SegmentHeader& segment, std::int64_t deadline_ns,
+                                                    std::size_t side_by_side = 1);
 
   // Queues a segment to be published. Returns false if it was refused: full queue, mode kRead, engine in trouble.
   bool offer(Publication publication);
@@ -86,7 +88,7 @@ class SharedStore {
   class Parts;
   explicit SharedStore(std::unique_ptr<Parts> parts);
   Result<std::shared_ptr<const store::Payload>> fetch(const format::SegmentHeader& segment, const ObjectName& name,
-                                                      std::int64_t deadline_ns);
+                                                      std::int64_t deadline_ns, std::size_t side_by_side);
 
   const std::unique_ptr<Parts> parts_;
 };

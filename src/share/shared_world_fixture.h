@@ -15,6 +15,7 @@
 
 #include "share/frail_engine_fixture.h"
 #include "share/shared_store.h"
+#include "share/vault.h"
 #include "testing/sim/sample_segments.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
@@ -115,6 +116,10 @@ class ShareServer {
                                  Position known = {}) {
     const ShareQuery query{.prompt = prompt, .tenant = tenant, .kind = kind, .ends = ends, .known = known};
     return store_->find(query, world_.clock.monotonic_ns() + kPatienceNs);
+  }
+  ObjectName name_of(const format::SegmentHeader& segment) const {
+    const Vault vault({.fingerprint = options_.fingerprint, .device = options_.device, .key = options_.key});
+    return vault.name_of(format::short_hash(segment.name.end_hash), segment.name.kind);
   }
   Result<std::shared_ptr<const store::Payload>> get(const format::SegmentHeader& segment) {
     return store_->get(segment, world_.clock.monotonic_ns() + kPatienceNs);

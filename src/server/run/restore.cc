@@ -27,6 +27,7 @@ void Restore::begin(std::shared_ptr<cache::Lease> lease, Position to, bool point
   lease_ = std::move(lease);
   to_ = to;
   point_ = point;
+  if (lease_ != nullptr) lease_->aim_at(to_);
 }
 
 RestoreUnit Restore::next(Position from, const RestoreSteps& steps) const {
@@ -98,6 +99,7 @@ bool Restore::shorten(Position from) {
   gave_up_ = ++failed_reads_ >= kMostFailedReads;
   if (point_ || gave_up_) return false;  // another point may be the next best
   to_ = lease_->loaded_until(from);
+  lease_->aim_at(to_);
   return true;
 }
 

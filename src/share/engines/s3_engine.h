@@ -24,7 +24,7 @@ class S3Engine final : public ObjectEngine {
 
   std::string address() const override { return text_; }
   Pace pace() const override {
-    return {.least_deadline_ms = 50, .most_deadline_ms = 300, .heads_at_once = kMostS3Connections};
+    return {.least_deadline_ms = 50, .most_deadline_ms = 300, .heads_at_once = kMostS3Connections, .reads_at_once = 4};
   }
   NodeId node_of(const ObjectName&) const override { return NodeId{0}; }
   std::size_t nodes() const override { return 1; }
