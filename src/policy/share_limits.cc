@@ -1,6 +1,7 @@
 #include "policy/share_limits.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvkeep::policy {
 
@@ -60,20 +61,40 @@ void ShareBreaker::plan_probe(std::int64_t now_ns) {
   if (!down_ && now_ns < open_until_ns_) probe_ns_ = std::min(probe_ns_, open_until_ns_);
 }
 
+namespace {
+
+constexpr double kUsualTimes = 4;
+constexpr double kDeviations = 8;
+
+}  // namespace
+
 void ShareLatency::note(double ms) {
   constexpr double kWeight = 1.0 / 4;  // of the new sample
-  usual_ms_ = usual_ms_ == 0 ? ms : usual_ms_ + kWeight * (ms - usual_ms_);
+  if (usual_ms_ == 0) return begin(ms);
+  deviation_ms_ += kWeight * (std::abs(ms - usual_ms_) - deviation_ms_);
+  usual_ms_ += kWeight * (ms - usual_ms_);
+}
+
+// Of one sample nobody knows how others vary.
+void ShareLatency::begin(double ms) {
+  usual_ms_ = ms;
+  deviation_ms_ = ms / 2;
 }
 
 void ShareLatency::note_probe(double ms) {
-  if (usual_ms_ > 0) usual_ms_ = std::min(usual_ms_, ms);
+  if (ms < usual_ms_) begin(ms);
 }
 
-void ShareLatency::note_late() { usual_ms_ = std::min(2 * deadline_ms(), range_.most_ms) / kUsualTimes; }
+void ShareLatency::note_late() {
+  const double next_ms = std::min(2 * deadline_ms(), range_.most_ms);
+  usual_ms_ = next_ms / (2 * kUsualTimes);
+  deviation_ms_ = (next_ms - usual_ms_) / kDeviations;
+}
 
 double ShareLatency::deadline_ms() const {
   if (usual_ms_ == 0) return range_.most_ms;
-  return std::clamp(kUsualTimes * usual_ms_, range_.least_ms, range_.most_ms);
+  const double needed_ms = std::max(kUsualTimes * usual_ms_, usual_ms_ + kDeviations * deviation_ms_);
+  return std::clamp(needed_ms, range_.least_ms, range_.most_ms);
 }
 
 void DividedTime::advance(std::int64_t now_ns) {

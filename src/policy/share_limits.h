@@ -72,10 +72,11 @@ struct DeadlineRange {
   double most_ms = 50;
 };
 
-// A look-up may take this many times as long as usual.
-inline constexpr double kUsualTimes = 8;
-
 // Follows the latency of look-ups at one node. Not thread safe.
+//
+// A look-up may take four times as long as usual: that many round trips connect anew under TLS. Where look-ups vary, it
+// may exceed the usual by eight times what they mostly do, so that a node which is steadily slow has a short deadline
+// and one on a busy machine is not taken for one that hangs.
 class ShareLatency {
  public:
   explicit ShareLatency(DeadlineRange range) : range_(range) {}
@@ -85,14 +86,17 @@ class ShareLatency {
   void note_late();
   // A probe was answered. It connects anew, which takes longer than a look-up: it says only that those take no longer.
   void note_probe(double ms);
-  // 8 times the usual, inside the range; the most as long as nothing is known.
+  // Inside the range; the most as long as nothing is known.
   double deadline_ms() const;
   // 0: not known yet.
   double usual_ms() const { return usual_ms_; }
 
  private:
+  void begin(double ms);
+
   const DeadlineRange range_;
   double usual_ms_ = 0;
+  double deviation_ms_ = 0;  // the usual distance from the usual
 };
 
 // Divides time among transfers that go on side by side: each is charged its part of every moment, so that bytes by the

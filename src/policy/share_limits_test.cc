@@ -144,14 +144,26 @@ TEST(ShareBreaker, ANodeThatWasDownForAnyTimeIsAskedTwoSecondsAfterItHealed) {
   }
 }
 
-TEST(ShareLatency, DeadlinesAreEightTimesTheUsualInsideTheRange) {
-  for (const double usual : {0.01, 0.3, 0.6, 1.0, 3.0, 6.0, 7.0, 100.0}) {
+TEST(ShareLatency, DeadlinesAreFourTimesTheSteadyUsualInsideTheRange) {
+  for (const double usual : {0.01, 0.3, 0.6, 1.0, 3.0, 6.0, 12.0, 13.0, 100.0}) {
     ShareLatency latency({.least_ms = 5, .most_ms = 50});
     EXPECT_EQ(latency.deadline_ms(), 50);
+    latency.note(usual);
+    EXPECT_DOUBLE_EQ(latency.deadline_ms(), std::clamp(5 * usual, 5.0, 50.0)) << "of one sample";
     for (int i = 0; i < 3; ++i) latency.note(usual);
     EXPECT_DOUBLE_EQ(latency.usual_ms(), usual);
-    EXPECT_DOUBLE_EQ(latency.deadline_ms(), std::clamp(8 * usual, 5.0, 50.0));
+    EXPECT_DOUBLE_EQ(latency.deadline_ms(), std::clamp(4 * usual, 5.0, 50.0));
   }
+}
+
+// Samples of 10 and 30 ms in turn: the usual is about 20, and they differ from it by about 10.
+TEST(ShareLatency, DeadlinesOfNodesThatVaryAreLonger) {
+  ShareLatency latency({.least_ms = 50, .most_ms = 300});
+  for (int i = 0; i < 40; ++i) latency.note(i % 2 == 0 ? 10 : 30);
+  EXPECT_NEAR(latency.usual_ms(), 20, 4);
+  EXPECT_NEAR(latency.deadline_ms(), 100, 20);
+  for (int i = 0; i < 20; ++i) latency.note(12);
+  EXPECT_DOUBLE_EQ(latency.deadline_ms(), 50);
 }
 
 TEST(ShareLatency, ANodeThatBecameSlowerIsMeasuredAgain) {

@@ -155,8 +155,8 @@ std::vector<NodeId> Nodes::to_probe() {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Node& node = at(NodeId{i});
     const bool doubted = node.in_doubt && now_ns >= node.probed_ns + policy::kProbeEveryNs;
-    const bool slow =
-        node.latency.usual_ms() * policy::kUsualTimes > range_.least_ms && now_ns >= node.measured_ns + kMeasureEveryNs;
+    const bool slow = node.latency.usual_ms() > 0 && node.latency.deadline_ms() > range_.least_ms &&
+                      now_ns >= node.measured_ns + kMeasureEveryNs;
     const bool wanted = !node.probed || doubted || slow || node.breaker.wants_probe(now_ns);
     if (wanted && engine_.has_names(NodeId{i})) wanting.push_back(NodeId{i});
   }
