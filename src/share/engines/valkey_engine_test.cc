@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
 #include "share/engines/engine_fixture.h"
 #include "share/engines/tls_fixture.h"
 #include "share/engines/valkey_server_fixture.h"
@@ -125,16 +129,34 @@ TEST(ValkeyEngine, AServerThatEvictsKeepsOrMissesWholePieces) {
   EXPECT_LT(whole, 30);
 }
 
+// Returns the words of the line for valkey.conf in docs/sharing.md that begins so.
+Arguments documented_line(const std::string& begin) {
+  std::ifstream page(std::string(KVKEEP_TESTING) + "/../docs/sharing.md");
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with(begin)) continue;
+    std::istringstream words(line);
+    return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
+  }
+  ADD_FAILURE() << "docs/sharing.md has no line " << begin;
+  return {};
+}
+
 TEST(ValkeyEngine, AUserOfFewRightsIsEnough) {
   ValkeyServer server;
-  server.cli({"ACL", "SETUSER", "kvkeep", "on", ">pw", "~kv1:*", "resetchannels", "-@all", "+get", "+getrange", "+set",
-              "+pexpire", "+del", "+ping", "+auth", "+cluster|slots", "+info"});
-  const auto engine = open_engine(server.url(), {.user = "kvkeep", .password = "pw"});
+  Arguments user = documented_line("user kvkeep ");
+  ASSERT_GT(user.size(), 2u);
+  user.erase(user.begin());
+  user.insert(user.begin(), {"ACL", "SETUSER"});
+  server.cli(user);
+  const auto engine = open_engine(server.url(), {.user = "kvkeep", .password = "PASSWORD"});
   EXPECT_TRUE(engine->probe(NodeId{0}, soon()).ok());
   EXPECT_TRUE(put_object(*engine, 1, 3 << 20).ok());
   EXPECT_TRUE(read_payload(*engine, object_name(1), kSomeHead.size(), 3 << 20).ok());
   EXPECT_TRUE(engine->touch({{object_name(1), 3 << 20}}, 100, soon()).ok());
   EXPECT_TRUE(engine->facts(soon()).ok());
+  const auto listed = engine->list("", "", soon());
+  ASSERT_TRUE(listed.ok());
+  EXPECT_EQ(listed->names, std::vector{object_name(1)});
   EXPECT_TRUE(engine->remove(object_name(1), soon()).ok());
 
   const auto stranger = open_engine(server.url(), {.user = "kvkeep", .password = "wrong"});
