@@ -391,12 +391,19 @@ class SharedStory {
     pair_.engine.full = random_() % 6 == 0;
     pair_.engine.reads_hang = random_() % 9 == 0;
     if (random_() % 5 == 0) pair_.engine.cut_put_at = 1 + random_() % 4;
+    pair_.engine.puts_land_late = random_() % 6 == 0;
+    pair_.engine.before_call = [this] {
+      if (random_() % 64 == 0) pair_.engine.harm(random_);
+      if (random_() % 32 == 0) pair_.engine.land(random_);
+    };
     pair_.clock.advance_ms(static_cast<std::int64_t>(random_() % 20'000));
   }
   void heal() {
     for (auto& node : pair_.engine.nodes) node = share::FrailWorld::Node::kWell;
-    pair_.engine.full = pair_.engine.reads_hang = false;
+    pair_.engine.full = pair_.engine.reads_hang = pair_.engine.puts_land_late = false;
     pair_.engine.cut_put_at = 0;
+    pair_.engine.before_call = [] {};
+    pair_.engine.late.clear();
     for (int i = 0; i < 400; ++i) {
       pair_.clock.advance_ms(1'000);
       for (World* server : {&pair_.first, &pair_.second}) {

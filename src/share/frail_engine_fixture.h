@@ -29,14 +29,17 @@ struct FrailWorld {
 
   sim::SimClock& clock;
   std::map<ObjectName, FrailObject> objects;
+  std::vector<std::pair<ObjectName, FrailObject>> late;
   std::vector<Node> nodes;
   double answer_ms = 0.3;
   bool full = false;        // puts are refused
   bool refuses_us = false;  // wrong password
   std::size_t cut_put_at =
       0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
-  bool reads_hang = false;               // answers heads and probes, and hangs at payloads
-  std::function<void()> on_get = [] {};  // while a payload is read
+  bool reads_hang = false;                    // answers heads and probes, and hangs at payloads
+  std::function<void()> before_call = [] {};  // of heads, get, put and touch: what happens in the middle of an action
+  // Puts fail and are done later, by land(), in any order: their answers were lost, or the network held them up.
+  bool puts_land_late = false;
   std::uint64_t calls = 0;
   std::uint64_t gets = 0;
   std::size_t head_bytes_asked = 0;  // of a name, at most
@@ -51,7 +54,7 @@ struct FrailWorld {
     };
     const auto victim = pick();
     FrailObject& object = victim->second;
-    switch (random() % 8) {
+    switch (random() % 9) {
       case 0:  // evicted as a whole
         objects.erase(victim);
         break;
@@ -62,13 +65,24 @@ struct FrailWorld {
       case 3:
         if (!object.pieces.empty()) flip(object.pieces[random() % object.pieces.size()], random);
         break;
-      case 4:
-        if (!object.head.empty()) object.head.resize(random() % object.head.size());
-        break;
+      case 4: truncate(object.head, random); break;
       case 5: std::swap(object, pick()->second); break;
       case 6: std::swap(object.pieces, pick()->second.pieces); break;
+      case 7:
+        if (!object.pieces.empty()) truncate(object.pieces[random() % object.pieces.size()], random);
+        break;
       default: std::swap(object.head, pick()->second.head);
     }
+  }
+  // One of the late puts is done, over what came after it as well.
+  void land(std::mt19937_64& random) {
+    if (late.empty()) return;
+    const auto landing = std::next(late.begin(), static_cast<std::ptrdiff_t>(random() % late.size()));
+    objects[landing->first] = std::move(landing->second);
+    late.erase(landing);
+  }
+  static void truncate(std::vector<std::byte>& bytes, std::mt19937_64& random) {
+    if (!bytes.empty()) bytes.resize(random() % bytes.size());
   }
   static void flip(std::vector<std::byte>& bytes, std::mt19937_64& random) {
     if (!bytes.empty()) bytes[random() % bytes.size()] ^= std::byte{1} << (random() % 8);
@@ -94,6 +108,7 @@ class FrailEngine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override {
     ++world_.calls;
+    world_.before_call();
     world_.head_bytes_asked = std::max(world_.head_bytes_asked, first_bytes);
     // Nodes work side by side: the call takes as long as the slowest.
     const std::int64_t from_ns = world_.clock.monotonic_ns();
@@ -118,7 +133,7 @@ class FrailEngine final : public ObjectEngine {
              std::int64_t deadline_ns) override {
     ++world_.calls;
     ++world_.gets;
-    world_.on_get();
+    world_.before_call();
     TRY(visit(node_of(name), deadline_ns, world_.reads_hang));
     const auto found = world_.objects.find(name);
     if (found == world_.objects.end()) return not_found("no such object");
@@ -135,10 +150,12 @@ class FrailEngine final : public ObjectEngine {
   }
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t, std::int64_t deadline_ns) override {
     ++world_.calls;
+    world_.before_call();
     TRY(visit(node_of(name), deadline_ns));
     if (world_.full) return no_space("used memory > 'maxmemory'");
     ++world_.puts;
-    FrailObject& object = world_.objects[name];
+    FrailObject& object =
+        world_.puts_land_late ? world_.late.emplace_back(name, FrailObject{}).second : world_.objects[name];
     object.pieces.clear();
     std::size_t parts = 0;
     const auto is_lost = [&] { return world_.cut_put_at != 0 && ++parts >= world_.cut_put_at; };
@@ -149,11 +166,12 @@ class FrailEngine final : public ObjectEngine {
     }
     if (is_lost()) return cut();
     object.head.assign(head.begin(), head.end());
-    return {};
+    return world_.puts_land_late ? Status(io_error("no answer in time")) : Status{};
   }
   Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t,
                                         std::int64_t deadline_ns) override {
     ++world_.calls;
+    world_.before_call();
     std::vector<ObjectName> broken;
     for (const Touched& object : objects) {
       TRY(visit(node_of(object.name), deadline_ns));

@@ -167,7 +167,7 @@ TEST_F(ReadAheadTest, AReadThatIsUnderWayIsWaitedFor) {
   const auto thread = os::make_thread_executor("test");
   ReadAhead ahead(reader_.store(), clock_, {thread.get()}, mebibytes(1));
   std::promise<void> begun;
-  world_.on_get = [&, first = true]() mutable {
+  world_.before_call = [&, first = true]() mutable {
     if (!std::exchange(first, false)) return;
     begun.set_value();
     os::pause(std::chrono::milliseconds(30));

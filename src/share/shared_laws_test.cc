@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "share/read_ahead.h"
 #include "share/shared_world_fixture.h"
 
 namespace kvkeep::share {
@@ -27,6 +28,10 @@ class ShareHistory {
       : random_(seed), options_{.key = "secret", .encrypt = encrypt, .queue_limit = ByteCount{100'000}} {
     for (int i = 0; i < 3; ++i) servers_.push_back(std::make_unique<ShareServer>(world_, options_, i == 2 ? 8 : 512));
     for (std::uint32_t i = 0; i < kPrompts; ++i) prompts_.push_back(share_prompt(i, kTokens, 40 * (i % 4)));
+    world_.before_call = [this] {
+      if (random_() % 16 == 0) world_.harm(random_);
+      if (random_() % 16 == 0) world_.land(random_);
+    };
   }
 
   void run(int steps) {
@@ -39,9 +44,11 @@ class ShareHistory {
   // The harm ends: what is published from then on is found by everybody.
   void heal_and_check() {
     std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
-    world_.full = world_.reads_hang = false;
+    world_.full = world_.reads_hang = world_.puts_land_late = false;
     world_.cut_put_at = 0;
     world_.answer_ms = 0.3;
+    world_.before_call = [] {};
+    world_.late.clear();
     world_.objects.clear();
     clock_.advance_ms(301'000);  // the longest pause of a breaker, or after a full engine
     tick();
@@ -95,6 +102,24 @@ class ShareHistory {
     EXPECT_LE(os::elapsed_ms(from_ns, clock_.monotonic_ns()), 50.1 + answered_ms)
         << "what is not answered takes one deadline at most";
     (void)server.restorable(prompt, every(20, kTokens), kind);
+    read_ahead(server, prompt);
+  }
+  // As a reader with helpers does, that fall behind or not.
+  void read_ahead(ShareServer& server, const Tokens& prompt) {
+    const auto path = server.find(prompt, every(20, kTokens));
+    if (!path) return;
+    sim::SimExecutor helper;
+    ReadAhead ahead(server.store(), clock_, {&helper}, ByteCount{random_() % 10'000});
+    std::vector<PatientRead> reads;
+    for (const format::SharedHead& head : path->rows) reads.push_back({head.segment, 1'000});
+    ahead.expect(reads);
+    for (const PatientRead& read : reads) {
+      if (random_() % 2 == 0) helper.run_all();
+      const auto payload = ahead.get(read);
+      EXPECT_TRUE(!payload.ok() || std::ranges::equal((*payload)->bytes(), right_bytes(read.segment.name)));
+    }
+    ahead.expect({});
+    helper.run_all();
   }
   void change_engine() {
     using Node = FrailWorld::Node;
@@ -104,6 +129,7 @@ class ShareHistory {
     world_.full = random_() % 10 == 0;
     world_.reads_hang = random_() % 10 == 0;
     world_.cut_put_at = random_() % 4 == 0 ? 1 + random_() % 5 : 0;
+    world_.puts_land_late = random_() % 6 == 0;
     world_.answer_ms = random_() % 5 == 0 ? 20 : 0.3;
   }
   void tick() {

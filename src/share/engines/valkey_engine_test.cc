@@ -111,6 +111,20 @@ TEST(ValkeyEngine, AFullServerThatEvictsNothingHasNoSpace) {
   EXPECT_NE(facts->warnings.front().find("allkeys-lru"), std::string::npos);
 }
 
+// There is room for its first pieces and for its head, which comes last.
+TEST(ValkeyEngine, AnObjectThatDoesNotFitHasNoHead) {
+  ValkeyServer server({"--maxmemory", "12mb", "--maxmemory-policy", "noeviction"});
+  const auto engine = open_engine(server.url());
+  std::uint32_t count = 0;
+  while (count < 20 && put_object(*engine, count, 1 << 20).ok()) ++count;
+  ASSERT_GT(count, 4u);
+  for (const std::uint32_t number : {0, 1, 2}) ASSERT_TRUE(engine->remove(object_name(number), soon()).ok());
+  // The server frees memory next to its other work.
+  ASSERT_TRUE(os::wait_until(5000, [&] { return put_object(*engine, 60, 1).ok(); }));
+  EXPECT_EQ(put_object(*engine, 50, 10 << 20).error().kind, ErrorKind::kNoSpace);
+  EXPECT_EQ(engine->heads({object_name(50)}, 100, soon()).front().error().kind, ErrorKind::kNotFound);
+}
+
 TEST(ValkeyEngine, AServerThatEvictsKeepsOrMissesWholePieces) {
   ValkeyServer server({"--maxmemory", "12mb", "--maxmemory-policy", "allkeys-lru"});
   const auto engine = open_engine(server.url());
