@@ -36,6 +36,8 @@ MEASURES = ("counts", "rates", "decode", "fleet")
 REPLY_TOKENS = 8
 SERVE = ["-t", "1", "--restore", "always", "--no-prefill-ahead", "--no-kv-disk", "--metrics"]
 
+LOADING_THREADS = ("share-reader", "share-helper", "share-engine")
+
 SETTLE_S = 2  # until all is published: asking whether it is would take processor time
 LIMIT_S = 1800  # of a request: other programs may have the processors
 LEAST_SENT_BYTES = 32 << 20  # over a plain socket: less shows how soon threads begin
@@ -141,8 +143,9 @@ def measure_counts(setting, options):
 
 # ---- the rate of loading, next to a plain socket ----
 
-def plain_socket_rate(size):
-    """Bytes per second of one TCP connection on loopback, out of and into memory that is used again."""
+def plain_socket(size):
+    """Bytes per second of one TCP connection on loopback, out of and into memory that is used again; and the seconds of
+    processor time that the reader took for a GB."""
     chunk = bytearray(256 << 10)
     size = max(size, LEAST_SENT_BYTES)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -153,12 +156,43 @@ def plain_socket_rate(size):
         sender = threading.Thread(target=send)
         sender.start()
         with socket.create_connection(listener.getsockname()) as connection:
-            into, got, begin = bytearray(len(chunk)), 0, time.monotonic()
+            into, got, begin, used = bytearray(len(chunk)), 0, time.monotonic(), time.thread_time()
             while count := connection.recv_into(into):
                 got += count
-            seconds = time.monotonic() - begin
+            seconds, used = time.monotonic() - begin, time.thread_time() - used
         sender.join()
-    return got / seconds
+    return got / seconds, used / got * 1e9
+
+
+def loading_seconds(pid):
+    """Processor seconds of each thread of a server that loads from the shared tier, by its number."""
+    used = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().strip() in LOADING_THREADS:
+            used[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+    return used
+
+
+def load_once(writer, reader, messages):
+    """What one server's load of state that the other published took, by name with its unit; None if it prefilled."""
+    chat(writer, messages, 1)
+    wait_until_published(writer)
+    before = [metric(reader, f"kvkeep_share_{name}_total") for name in ("loaded_bytes", "load_seconds")]
+    used_before = loading_seconds(reader.process.pid)
+    chat(reader, messages, 1)
+    time.sleep(0.2)  # the time counts once the request has ended
+    size, seconds = (metric(reader, f"kvkeep_share_{name}_total") - old
+                     for name, old in zip(("loaded_bytes", "load_seconds"), before))
+    if size == 0 or seconds == 0:
+        return None  # it was cheaper to prefill, or the engine missed its deadline
+    socket_rate, socket_used = plain_socket(int(size))
+    used = [(after - used_before.get(thread, 0)) / size * 1e9 for thread, after in loading_seconds(reader.process.pid).items()]
+    return {"loaded at once": ("MB", size / 1e6),
+            "loading, all of verifying included": ("GB/s", size / seconds / 1e9),
+            "the same / a plain socket": ("ratio", size / seconds / socket_rate),
+            "processor time of all threads that load": ("s/GB", sum(used)),
+            "processor time of the busiest of them": ("s/GB", max(used)),
+            "a plain socket's processor time / the busiest's": ("ratio", socket_used / max(used))}
 
 
 def measure_rates(setting, options, figures):
@@ -167,26 +201,12 @@ def measure_rates(setting, options, figures):
         with running_engine(kind, setting.directory) as engine, \
                 setting.server(2 * tokens, "--share", engine.url, "--share-mode", "write") as writer, \
                 setting.server(2 * tokens, "--share", engine.url, "--share-mode", "read") as reader:
-            rates, of_socket, sizes = [], [], []
-            for number in range(3 if setting.quick else 5):
-                messages = [user(words(tokens, f"rate {number}"))]
-                chat(writer, messages, 1)
-                wait_until_published(writer)
-                before = [metric(reader, f"kvkeep_share_{name}_total") for name in ("loaded_bytes", "load_seconds")]
-                chat(reader, messages, 1)
-                time.sleep(0.2)  # the time counts once the request has ended
-                size, seconds = (metric(reader, f"kvkeep_share_{name}_total") - old
-                                 for name, old in zip(("loaded_bytes", "load_seconds"), before))
-                if size == 0 or seconds == 0:
-                    continue  # it was cheaper to prefill, or the engine missed its deadline
-                rates.append(size / seconds / 1e9)
-                of_socket.append(rates[-1] * 1e9 / plain_socket_rate(int(size)))
-                sizes.append(size / 1e6)
-            if rates:
-                figures.add(f"{kind}: loaded at once", "MB", sizes)
-                figures.add(f"{kind}: loading, all of verifying included", "GB/s", rates)
-                figures.add(f"{kind}: the same / a plain socket", "ratio", of_socket)
-            else:
+            loads = [load_once(writer, reader, [user(words(tokens, f"rate {number}"))])
+                     for number in range(3 if setting.quick else 5)]
+            loads = [load for load in loads if load]
+            for name, (unit, _) in loads[0].items() if loads else ():
+                figures.add(f"{kind}: {name}", unit, [load[name][1] for load in loads])
+            if not loads:
                 figures.problems.append(f"{kind}: nothing was loaded")
 
 
