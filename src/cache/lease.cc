@@ -7,6 +7,12 @@
 
 namespace kvkeep::cache {
 
+namespace {
+
+constexpr ByteCount kMostShared = mebibytes(64);  // of a portion
+
+}  // namespace
+
 // ---- Lease ----
 
 Lease::Lease(Releaser& releaser, const StateShape& shape, SegmentId pinned, std::vector<LeasedStep> steps,
@@ -50,11 +56,13 @@ Position Lease::loaded_until(Position from) const {
 
 Position Lease::load_end(Position from, Position limit, ByteCount most) const {
   ByteCount bytes;
+  ByteCount shared;
   Position end = from;
   for (const LeasedStep& step : steps_) {
     if (step.range.end <= from) continue;
     if (step.payload == nullptr) bytes += step.bytes;
-    if (end > from && bytes > most) break;
+    if (step.payload == nullptr && step.tier == Tier::kShared) shared += step.bytes;
+    if (end > from && (bytes > most || shared > kMostShared)) break;
     end = step.range.end;
     if (end >= limit) return limit;
   }

@@ -77,6 +77,7 @@ class Lease {
   // The last position up to which everything from `from` on has its payload.
   Position loaded_until(Position from) const;
   // The end of the next portion to load from `from` on: a step and more, up to `most` bytes to load and up to `limit`.
+  // Portions of the shared tier are small: the next one comes while one is restored.
   Position load_end(Position from, Position limit, ByteCount most) const;
   // Drops the payloads of steps that end at or before `end`: they have been restored.
   void release_until(Position end);
@@ -99,7 +100,6 @@ class Lease {
   // Rows up to `goal` will be loaded by one call of Cache::load after the other: tiers may read ahead.
   void aim_at(Position goal) { goal_ = goal; }
   Position goal() const { return goal_; }
-
   // A load that is under way ends before its next segment, and fails. Its owner may call this at any time.
   void abandon() { abandoned_ = true; }
 

@@ -76,6 +76,27 @@ std::uint32_t lease_seed() {
   return seed;
 }
 
+// Each step has 20 tokens and 16 MiB.
+TEST(LeaseRows, PortionsOfTheSharedTierAreSmall) {
+  const auto ends = [](Tier tier) {
+    std::vector<LeasedStep> steps;
+    for (std::uint32_t begin = 0; begin < kLength; begin += 20) {
+      const TokenRange range{Position{begin}, Position{begin + 20}};
+      steps.push_back({kRootSegment, range, range, tier, mebibytes(16), nullptr});
+    }
+    Path::Nobody releaser;
+    const Lease lease(releaser, kRowsModel.shape, kRootSegment, steps);
+    std::vector<std::uint32_t> found;
+    for (Position at; at.value() < 190;) {
+      at = lease.load_end(at, Position{190}, mebibytes(100));
+      found.push_back(at.value());
+    }
+    return found;
+  };
+  EXPECT_EQ(ends(Tier::kDisk), (std::vector<std::uint32_t>{120, 190}));
+  EXPECT_EQ(ends(Tier::kShared), (std::vector<std::uint32_t>{80, 160, 190}));
+}
+
 TEST(LeasePoints, EachPositionWithAPointCostsItsPoint) {
   std::mt19937 random(lease_seed());
   for (int round = 0; round < 300; ++round) {

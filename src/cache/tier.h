@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
