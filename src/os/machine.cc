@@ -157,6 +157,14 @@ Result<ProcessorTimes> processor_times() {
   return times;
 }
 
+void prefer_large_pages(MutableByteSpan bytes) {
+  constexpr std::uintptr_t kLargePageBytes = 2 << 20;
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t begin = (address + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  const std::uintptr_t end = (address + bytes.size()) / kLargePageBytes * kLargePageBytes;
+  if (begin < end) (void)::madvise(bytes.data() + (begin - address), end - begin, MADV_HUGEPAGE);
+}
+
 Result<std::uint64_t> voluntary_switches(int process_id) {
   constexpr std::string_view kKey = "voluntary_ctxt_switches:";
   const std::filesystem::path tasks = "/proc/" + std::to_string(process_id) + "/task";

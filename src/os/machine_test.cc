@@ -8,7 +8,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "os/child_process.h"
@@ -17,6 +21,39 @@
 
 namespace kvkeep::os {
 namespace {
+
+// Returns the flags of the mapping with this address (proc(5), VmFlags); "" if there is none.
+std::string mapping_flags(const std::byte* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') inside = begin <= wanted && wanted < end;
+    if (inside && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return {};
+}
+
+TEST(LargePages, AreAskedForWhereBytesFillThem) {
+  constexpr std::size_t kBytes = 16 << 20;
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+  const MutableByteSpan bytes(memory.get(), kBytes);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{3000}})
+    prefer_large_pages(bytes.first(size));
+  const std::byte* middle = bytes.data() + kBytes / 2;
+  ASSERT_NE(mapping_flags(middle), "");
+  EXPECT_EQ(mapping_flags(middle).find(" hg "), std::string::npos);
+  prefer_large_pages(bytes.subspan(5));
+  // The kernel of a system without them knows no such wish.
+  const bool has_any = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
+  EXPECT_EQ(mapping_flags(middle).find(" hg ") != std::string::npos, has_any);
+  std::ranges::fill(bytes, std::byte{7});
+  EXPECT_EQ(std::ranges::count(bytes, std::byte{7}), static_cast<std::ptrdiff_t>(kBytes));
+}
 
 TEST(MachineInfoTest, SaysWhatItRunsOn) {
   const MachineInfo info = machine_info();

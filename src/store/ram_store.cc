@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "os/executor.h"
+#include "os/machine.h"
 
 namespace kvkeep::store {
 namespace {
@@ -132,7 +133,12 @@ std::shared_ptr<const Payload> StagingBuffer::freeze(std::size_t size) && {
 
 PayloadBuffer::PayloadBuffer(detail::Block block) : block_(std::move(block)) {}
 
-PayloadBuffer PayloadBuffer::allocate(std::size_t size) { return PayloadBuffer(allocate_block(size)); }
+// What is loaded stays, so that most of it lies in new memory.
+PayloadBuffer PayloadBuffer::allocate(std::size_t size) {
+  PayloadBuffer buffer(allocate_block(size));
+  os::prefer_large_pages(buffer.span());
+  return buffer;
+}
 
 std::shared_ptr<const Payload> PayloadBuffer::freeze() && {
   const std::size_t size = block_.capacity;
