@@ -36,6 +36,10 @@ namespace {
 // hiredis copies what it sends into one buffer, which must stay small to stay fast.
 constexpr std::size_t kChunkBytes = 128 << 10;
 constexpr std::size_t kSmallReplyBytes = 64 << 10;
+// The longest lists are those of CLUSTER SLOTS: a list for each of up to 16,384 ranges, with a list for each of its
+// servers. A list is reserved as a whole when its size is read, so that a few bytes could claim any memory.
+constexpr std::size_t kMostElements = 32 * 16'384;
+constexpr int kMostDepth = 8;
 
 struct FreeContext {
   void operator()(redisContext* context) const { redisFree(context); }
@@ -49,7 +53,9 @@ struct FreeTls {
 using Reply = std::unique_ptr<redisReply, FreeReply>;
 
 Error trouble(const redisContext& context) {
-  return context.err == REDIS_ERR_PROTOCOL ? damaged(context.errstr) : io_error(context.errstr);
+  // Memory for lists is refused by create_list() alone.
+  const bool is_damage = context.err == REDIS_ERR_PROTOCOL || context.err == REDIS_ERR_OOM;
+  return is_damage ? damaged(context.errstr) : io_error(context.errstr);
 }
 
 ValkeyReply to_reply(const redisReply& given) {
@@ -96,7 +102,28 @@ Status begin_tls(redisContext* context, const std::string& host, const ValkeyAcc
 bool has_valkey() { return true; }
 
 struct ValkeyConnection::Wire {
-  std::unique_ptr<redisContext, FreeContext> context;
+  // Bounds the lists of an answer, which hiredis does for each list by itself only.
+  void bound_lists() {
+    make_list = context->reader->fn->createArray;
+    functions = *context->reader->fn;
+    functions.createArray = &Wire::create_list;
+    context->reader->fn = &functions;
+    context->reader->maxelements = kMostElements;
+    context->reader->privdata = this;
+  }
+  static void* create_list(const redisReadTask* task, std::size_t size) {
+    auto& wire = *static_cast<Wire*>(task->privdata);
+    int depth = 0;
+    for (const redisReadTask* above = task; above != nullptr && depth <= kMostDepth; above = above->parent) ++depth;
+    if (depth > kMostDepth || size > kMostElements - wire.elements) return nullptr;
+    wire.elements += size;
+    return wire.make_list(task, size);
+  }
+
+  redisReplyObjectFunctions functions{};
+  decltype(redisReplyObjectFunctions::createArray) make_list = nullptr;
+  std::size_t elements = 0;                            // of the answer that is being read
+  std::unique_ptr<redisContext, FreeContext> context;  // which has pointers to what is above
 };
 
 ValkeyConnection::ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock)
@@ -112,6 +139,7 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
   if (wire->context == nullptr) return io_error("out of memory");
   if (wire->context->err != 0) return trouble(*wire->context);
   wire->context->reader->maxbuf = 0;  // keeps its memory, which pieces of one size use again
+  wire->bound_lists();
   redisContext* context = wire->context.get();
   std::unique_ptr<ValkeyConnection> connection(new ValkeyConnection(std::move(wire), clock));
   if (!connection->wait(false, deadline_ns)) return io_error("no connection in time");
@@ -191,24 +219,35 @@ Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const W
 
 namespace {
 
-// Returns the next reply once all of it is there.
+// Returns the next reply once all of it is there. Bytes count when they arrive: what is made of them may take many
+// times their size. `wait` is asked in each round, as a server may never stop to send.
 template <typename Wait>
 Result<Reply> next_reply(redisContext* context, std::size_t most_bytes, const Wait& wait) {
+  std::size_t bytes = context->reader->len - context->reader->pos;
   for (;;) {
     void* reply = nullptr;
     if (redisGetReplyFromReader(context, &reply) != REDIS_OK) return trouble(*context);
     if (reply != nullptr) return Reply(static_cast<redisReply*>(reply));
     const std::size_t before = context->reader->len;
-    if (before - context->reader->pos > most_bytes + kSmallReplyBytes) return damaged("an answer is too long");
+    if (bytes > most_bytes + kSmallReplyBytes) return damaged("an answer is too long");
     if (redisBufferRead(context) != REDIS_OK) return trouble(*context);
-    if (context->reader->len == before && !wait()) return io_error("no answer in time");
+    const std::size_t count = context->reader->len - before;
+    bytes += count;
+    if (!wait(count > 0)) return io_error("no answer in time");
   }
 }
 
 }  // namespace
 
+// Returns false if the deadline is over: at once if bytes `flow`, or after waiting for some.
+bool ValkeyConnection::goes_on(bool flow, std::int64_t deadline_ns) {
+  return flow ? clock_.monotonic_ns() < deadline_ns : wait(true, deadline_ns);
+}
+
 Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, std::int64_t deadline_ns) {
-  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), most_bytes, [&] { return wait(true, deadline_ns); }));
+  wire_->elements = 0;
+  TRY_ASSIGN(const Reply reply,
+             next_reply(wire_->context.get(), most_bytes, [&](bool flow) { return goes_on(flow, deadline_ns); }));
   return to_reply(*reply);
 }
 
@@ -218,8 +257,8 @@ Status ValkeyConnection::read(MutableByteSpan out, const Arrived& arrived, std::
   for (std::size_t at = 0; at < out.size();) {
     const auto count = context->funcs->read(context, reinterpret_cast<char*>(out.data()) + at, out.size() - at);
     if (count < 0) return trouble(*context);
-    if (count == 0 && !wait(true, deadline_ns)) return io_error("no answer in time");
     at += static_cast<std::size_t>(count);
+    if (at < out.size() && !goes_on(count > 0, deadline_ns)) return io_error("no answer in time");
     if (count > 0) arrived(at);
   }
   return {};
@@ -254,7 +293,9 @@ Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrive
     if (end != std::array{'\r', '\n'}) return damaged("a text is longer than its size");
     return {};
   }
-  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), out.size(), [&] { return wait(true, deadline_ns); }));
+  wire_->elements = 0;
+  TRY_ASSIGN(const Reply reply,
+             next_reply(wire_->context.get(), out.size(), [&](bool flow) { return goes_on(flow, deadline_ns); }));
   if (reply->type == REDIS_REPLY_ERROR) return valkey_error({reply->str, reply->len});
   if (reply->type != REDIS_REPLY_STRING || reply->len != out.size()) return not_found("a piece is gone");
   std::memcpy(out.data(), reply->str, out.size());

@@ -56,7 +56,8 @@ class ValkeyConnection {
   Status send(std::int64_t deadline_ns);
   // Sends a command whose word at `place` is `bytes`, without a copy of all of them.
   Status send_large(const Words& before, ByteSpan bytes, const Words& after, std::int64_t deadline_ns);
-  // Returns the next answer. Fails with kDamaged if it would be longer than `most_bytes`.
+  // Returns the next answer. Fails with kDamaged if it would be longer than `most_bytes`, or has more or deeper lists
+  // than any command's.
   Result<ValkeyReply> receive(std::size_t most_bytes, std::int64_t deadline_ns);
   // Receives a text of exactly out.size() bytes. `arrived` is called with their number so far. kNotFound: it is absent
   // or has another size.
@@ -68,6 +69,7 @@ class ValkeyConnection {
   ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock);
   Status authenticate(const ValkeyAccess& access, std::int64_t deadline_ns);
   bool wait(bool for_reading, std::int64_t deadline_ns);
+  bool goes_on(bool flow, std::int64_t deadline_ns);
   Status read(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns);
   Result<bool> begins_text_of(std::size_t size, std::int64_t deadline_ns);
 

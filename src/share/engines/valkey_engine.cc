@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kMostIdle = 4;  // connections to a node
 constexpr std::size_t kMostNodes = 4096;
-constexpr std::size_t kSmallBytes = 1 << 20;  // answers other than heads and pieces
+// Answers other than heads and pieces. CLUSTER SLOTS has some MB if neighbouring slots lie on different nodes.
+constexpr std::size_t kSmallBytes = 8 << 20;
 constexpr std::size_t kPiecesAtOnce = 16;
 constexpr std::string_view kScanned = "1000";  // keys of all users that a page looks at
 
