@@ -40,6 +40,7 @@ struct FrailWorld {
   std::function<void()> before_call = [] {};  // of heads, get, put and touch: what happens in the middle of an action
   // Puts fail and are done later, by land(), in any order: their answers were lost, or the network held them up.
   bool puts_land_late = false;
+  std::map<ObjectName, int> touches;
   std::uint64_t calls = 0;
   std::uint64_t gets = 0;
   std::size_t head_bytes_asked = 0;  // of a name, at most
@@ -175,6 +176,7 @@ class FrailEngine final : public ObjectEngine {
     std::vector<ObjectName> broken;
     for (const Touched& object : objects) {
       TRY(visit(node_of(object.name), deadline_ns));
+      ++world_.touches[object.name];
       const auto found = world_.objects.find(object.name);
       if (found == world_.objects.end() || found->second.head.empty()) continue;
       const auto is_gone = [](const auto& piece) { return piece.empty(); };

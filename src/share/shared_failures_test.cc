@@ -54,6 +54,48 @@ TEST_F(SharedStoreTest, AnObjectThatItsPublisherTouchesAndIsBrokenIsPublishedAga
   EXPECT_EQ(ShareServer(world_).restorable(prompt, every(20, 80)), Position{80});
 }
 
+// One of the nodes hangs: the uses of objects at the others are told, and these go on being asked.
+TEST_F(SharedStoreTest, TroubleWithUsesIsThatOfTheNodeWhichHasIt) {
+  const Tokens prompt = share_prompt(1, 400);
+  ShareServer server(world_);
+  server.publish(prompt, every(20, 400));
+  const auto path = server.find(prompt, every(20, 400));
+  ASSERT_TRUE(path.has_value());
+  const FrailEngine engine(world_);
+  std::vector<format::SegmentHeader> used;
+  std::vector<NodeId> nodes;
+  for (const format::SharedHead& head : path->rows) {
+    used.push_back(head.segment);
+    nodes.push_back(engine.node_of(server.name_of(head.segment)));
+  }
+  for (std::uint32_t hung = 0; hung < world_.nodes.size(); ++hung) {
+    clock_.advance_ms(61'000);
+    world_.touches.clear();
+    world_.nodes[hung] = FrailWorld::Node::kHung;
+    server.store().touch(used);
+    server.executor().run_all();
+    const std::uint64_t gets = world_.gets;
+    std::size_t well = 0;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const bool is_well = nodes[i] != NodeId{hung};
+      well += is_well ? 1 : 0;
+      EXPECT_EQ(world_.touches.contains(server.name_of(used[i])), is_well) << i;
+      EXPECT_EQ(server.get(used[i]).ok(), is_well) << i;
+    }
+    EXPECT_LT(well, used.size());
+    EXPECT_EQ(world_.gets - gets, well) << "the one that hangs is not asked";
+    world_.nodes[hung] = FrailWorld::Node::kWell;
+    clock_.advance_ms(5'000);
+    server.store().tick();
+    server.executor().run_all();
+    server.store().touch(used);
+    server.executor().run_all();
+    for (const format::SegmentHeader& segment : used) {
+      EXPECT_EQ(world_.touches[server.name_of(segment)], 1) << "a minute counts from a use that was told";
+    }
+  }
+}
+
 // Under one end lies the segment of another server, which began elsewhere and has fewer pieces.
 TEST_F(SharedStoreTest, ASegmentOfAnotherServerWithTheSameEndIsNotBroken) {
   const Tokens prompt = share_prompt(1, 80);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <utility>
 
 #include "os/process.h"
@@ -58,7 +59,7 @@ class SharedStore::Parts {
   }
   bool reads() const { return options.mode != ShareMode::kWrite; }
   bool writes() const { return options.mode != ShareMode::kRead; }
-  void touch_now(const std::vector<ObjectEngine::Touched>& objects);
+  void touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects);
 
   const std::unique_ptr<ObjectEngine> engine;
   const ShareOptions options;
@@ -164,24 +165,32 @@ bool SharedStore::offer(Publication publication) {
 void SharedStore::touch(const std::vector<format::SegmentHeader>& segments) {
   if (!readable()) return;
   const std::int64_t now_ns = parts_->clock.monotonic_ns();
-  std::vector<ObjectEngine::Touched> objects;
+  std::map<NodeId, std::vector<ObjectEngine::Touched>> objects;
   for (const format::SegmentHeader& segment : segments) {
     ObjectName name = parts_->name_of(segment);
-    if (parts_->touched.find(name, now_ns) || !parts_->nodes.may_ask(parts_->engine->node_of(name))) continue;
+    const NodeId node = parts_->engine->node_of(name);
+    if (parts_->touched.find(name, now_ns) || !parts_->nodes.may_ask(node)) continue;
     parts_->touched.put(name, true, now_ns + kTouchEveryNs);
     // An encrypted payload is longer; whether it is, the engine knows no better.
     const std::uint64_t tag = parts_->options.encrypt ? kCipherTagBytes : 0;
-    objects.push_back({std::move(name), format::payload_bytes(segment) + tag});
+    objects[node].push_back({std::move(name), format::payload_bytes(segment) + tag});
   }
-  if (objects.empty()) return;
-  parts_->counting.add(&ShareCounters::touched, objects.size());
-  parts_->executor.post([parts = parts_.get(), objects = std::move(objects)] { parts->touch_now(objects); });
+  for (auto& [node, own] : objects) {
+    parts_->counting.add(&ShareCounters::touched, own.size());
+    parts_->executor.post([parts = parts_.get(), node, own = std::move(own)] { parts->touch_now(node, own); });
+  }
 }
 
-void SharedStore::Parts::touch_now(const std::vector<ObjectEngine::Touched>& objects) {
+void SharedStore::Parts::touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects) {
+  // Another call may have met trouble there meanwhile. Uses that were not reported are, with the next use.
+  const auto forget = [&] {
+    for (const ObjectEngine::Touched& object : objects) touched.forget(object.name);
+  };
+  if (!nodes.may_ask(node)) return forget();
   const auto broken = engine->touch(objects, options.ttl_s, nodes.background_deadline_ns());
   if (!broken.ok()) {
-    return nodes.note_trouble(engine->node_of(objects.front().name), policy::ShareCall::kLookup, broken.error());
+    forget();
+    return nodes.note_trouble(node, policy::ShareCall::kLookup, broken.error());
   }
   // A server that cut the prompt elsewhere may have published another segment with this end, which is whole.
   for (const ObjectName& name : *broken) {

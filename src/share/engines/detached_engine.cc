@@ -41,31 +41,47 @@ DetachedEngine::DetachedEngine(std::unique_ptr<ObjectEngine> inner, os::Clock& c
 
 DetachedEngine::~DetachedEngine() = default;
 
-template <typename Outcome>
-std::shared_ptr<DetachedEngine::Call<Outcome>> DetachedEngine::start(std::function<Outcome()> work) {
-  {
-    const MutexLock lock(mutex_);
-    if (running_ >= 2 * threads_) return nullptr;
-    ++running_;
+// A call that waited its whole deadline for others that are not late either says nothing of the other side.
+Status DetachedEngine::enter(std::int64_t deadline_ns) {
+  const MutexLock lock(mutex_);
+  while (deadlines_.size() >= 2 * threads_) {
+    const std::int64_t now_ns = clock_.monotonic_ns();
+    const bool all_hang = *deadlines_.rbegin() <= now_ns;
+    if (all_hang || (deadline_ns <= now_ns && *deadlines_.begin() <= now_ns)) {
+      return io_error(address() + " did not answer in time");
+    }
+    if (deadline_ns <= now_ns) return busy(address() + " is busy with other calls of this server");
+    left_.wait_for(mutex_, std::chrono::nanoseconds(std::min(deadline_ns, *deadlines_.rbegin()) - now_ns));
   }
+  deadlines_.insert(deadline_ns);
+  return {};
+}
+
+void DetachedEngine::leave(std::int64_t deadline_ns) {
+  const MutexLock lock(mutex_);
+  deadlines_.erase(deadlines_.find(deadline_ns));
+  left_.notify_all();
+}
+
+template <typename Outcome>
+Result<Outcome> DetachedEngine::run(std::function<Outcome()> work, std::int64_t deadline_ns) {
+  TRY(enter(deadline_ns));
   auto call = std::make_shared<Call<Outcome>>();
-  pool_->post([this, call, work = std::move(work)] {
+  pool_->post([this, call, work = std::move(work), deadline_ns] {
     call->finish(work());
-    const MutexLock lock(mutex_);
-    --running_;
+    leave(deadline_ns);
   });
-  return call;
+  auto outcome = call->wait(clock_, deadline_ns);
+  if (!outcome) return io_error(address() + " did not answer in time");
+  return std::move(*outcome);
 }
 
 std::vector<HeadBytes> DetachedEngine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                              std::int64_t deadline_ns) {
   using Outcome = std::vector<HeadBytes>;
-  const auto call = start<Outcome>(
-      [this, names, first_bytes, deadline_ns] { return inner_->heads(names, first_bytes, deadline_ns); });
-  if (call) {
-    if (auto heads = call->wait(clock_, deadline_ns)) return std::move(*heads);
-  }
-  return Outcome(names.size(), HeadBytes(io_error(address() + " did not answer in time")));
+  auto heads = run<Outcome>(
+      [this, names, first_bytes, deadline_ns] { return inner_->heads(names, first_bytes, deadline_ns); }, deadline_ns);
+  return heads.ok() ? std::move(*heads) : Outcome(names.size(), HeadBytes(heads.error()));
 }
 
 Status DetachedEngine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out,
@@ -75,12 +91,11 @@ Status DetachedEngine::get(const ObjectName& name, const PayloadSlice& slice, Mu
     const std::size_t size = std::min(kPieceBytes, out.size() - at);
     const auto piece = std::make_shared<std::vector<std::byte>>(size);
     const PayloadSlice part{slice.head_bytes, slice.begin + at, slice.payload_bytes};
-    const auto call = start<Status>([this, name, part, piece, deadline_ns] {
-      return inner_->get(name, part, *piece, [](std::size_t) {}, deadline_ns);
-    });
-    auto read = call ? call->wait(clock_, deadline_ns) : std::nullopt;
-    if (!read) return io_error(address() + " did not answer in time");
-    TRY(*read);
+    TRY_ASSIGN(const Status read,
+               run<Status>([this, name, part, piece,
+                            deadline_ns] { return inner_->get(name, part, *piece, [](std::size_t) {}, deadline_ns); },
+                           deadline_ns));
+    TRY(read);
     std::ranges::copy(*piece, out.subspan(at).begin());
     at += size;
     arrived(at);
@@ -90,17 +105,16 @@ Status DetachedEngine::get(const ObjectName& name, const PayloadSlice& slice, Mu
 
 Result<NamesPage> DetachedEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
   using Outcome = Result<NamesPage>;
-  const auto call = start<Outcome>([this, space, from, deadline_ns] { return inner_->list(space, from, deadline_ns); });
-  auto page = call ? call->wait(clock_, deadline_ns) : std::nullopt;
-  if (!page) return io_error(address() + " did not answer in time");
-  return std::move(*page);
+  TRY_ASSIGN(
+      Outcome page,
+      run<Outcome>([this, space, from, deadline_ns] { return inner_->list(space, from, deadline_ns); }, deadline_ns));
+  return page;
 }
 
 Status DetachedEngine::probe(NodeId node, std::int64_t deadline_ns) {
-  const auto call = start<Status>([this, node, deadline_ns] { return inner_->probe(node, deadline_ns); });
-  auto probed = call ? call->wait(clock_, deadline_ns) : std::nullopt;
-  if (!probed) return io_error(address() + " did not answer in time");
-  return std::move(*probed);
+  TRY_ASSIGN(Status probed,
+             run<Status>([this, node, deadline_ns] { return inner_->probe(node, deadline_ns); }, deadline_ns));
+  return probed;
 }
 
 }  // namespace kvkeep::share

@@ -1,9 +1,12 @@
 #pragma once
 
 // An engine whose calls may hang, such as a directory on a NAS that is gone: they run on threads of their own, and a
-// call that is late is left to end whenever it does. If all threads hang, calls fail at once.
+// call that is late is left to end whenever it does. So many calls run or wait for a thread at a time; further ones
+// wait for a place until their deadline. If all places are taken by calls that hang, they fail at once.
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/mutex.h"
@@ -46,15 +49,20 @@ class DetachedEngine final : public ObjectEngine {
  private:
   template <typename Outcome>
   class Call;
+  // Runs the work and returns its outcome. kIo if it is late, kBusy if no place was free in time.
   template <typename Outcome>
-  std::shared_ptr<Call<Outcome>> start(std::function<Outcome()> work) EXCLUDES(mutex_);
+  Result<Outcome> run(std::function<Outcome()> work, std::int64_t deadline_ns) EXCLUDES(mutex_);
+  // Takes one of the places.
+  Status enter(std::int64_t deadline_ns) EXCLUDES(mutex_);
+  void leave(std::int64_t deadline_ns) EXCLUDES(mutex_);
 
   const std::unique_ptr<ObjectEngine> inner_;
   os::Clock& clock_;
   const std::size_t threads_;
   Mutex mutex_;
-  std::size_t running_ GUARDED_BY(mutex_) = 0;
-  std::unique_ptr<os::ThreadPool> pool_;  // last: it is joined before the rest dies
+  CondVar left_;
+  std::multiset<std::int64_t> deadlines_ GUARDED_BY(mutex_);  // of the calls that run or wait for a thread
+  std::unique_ptr<os::ThreadPool> pool_;                      // last: it is joined before the rest dies
 };
 
 }  // namespace kvkeep::share

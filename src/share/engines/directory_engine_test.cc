@@ -199,6 +199,48 @@ TEST(DetachedEngine, CallsThatHangAreLeftAtTheirDeadline) {
   EXPECT_EQ(out, std::vector<std::byte>(out.size(), std::byte{7}));
 }
 
+// Tells how often it was read: a call that took its place reads it and waits.
+class CountingClock final : public os::Clock {
+ public:
+  std::int64_t monotonic_ns() override {
+    ++reads;
+    return os::real_clock().monotonic_ns();
+  }
+  std::int64_t wall_ns() override { return os::real_clock().wall_ns(); }
+  std::atomic<int> reads = 0;
+};
+
+TEST(DetachedEngine, ManyCallsAtOnceWaitForEachOther) {
+  std::atomic<bool> hangs = true;
+  std::atomic<int> begun = 0;
+  std::atomic<int> answered = 0;
+  DetachedEngine engine(std::make_unique<HangingEngine>(hangs), os::real_clock(), 2);
+  const auto callers = os::make_thread_pool(20, "callers");
+  for (int i = 0; i < 20; ++i) {
+    callers->post([&] {
+      ++begun;
+      const auto heads = engine.heads({object_name(1)}, 10, soon());
+      if (heads.front().error().kind == ErrorKind::kNotFound) ++answered;
+    });
+  }
+  EXPECT_TRUE(os::wait_until(20'000, [&] { return begun == 20; }));
+  hangs = false;
+  EXPECT_TRUE(os::wait_until(20'000, [&] { return answered == 20; }));
+}
+
+TEST(DetachedEngine, PlacesThatAreTakenForLongAreNoTroubleOfTheOtherSide) {
+  std::atomic<bool> hangs = true;
+  CountingClock clock;
+  DetachedEngine engine(std::make_unique<HangingEngine>(hangs), clock, 1);
+  const auto callers = os::make_thread_pool(2, "callers");
+  for (int i = 0; i < 2; ++i) {
+    callers->post([&] { EXPECT_TRUE(engine.probe(NodeId{0}, soon()).ok()); });
+  }
+  EXPECT_TRUE(os::wait_until(20'000, [&] { return clock.reads >= 2; }));
+  EXPECT_EQ(engine.probe(NodeId{0}, in_ms(20)).error().kind, ErrorKind::kBusy);
+  hangs = false;
+}
+
 TEST(EngineUrls, AreReadAsTheyAreDocumented) {
   const auto valkey = parse_engine_url("valkeys://a:7000,[::1]:7001,c?ca=/etc/ca.pem");
   ASSERT_TRUE(valkey.ok());
