@@ -297,6 +297,29 @@ TEST_F(SharedStoreTest, CallsForOneNameDoNotShortenTheDeadlineOfMany) {
   EXPECT_TRUE(server.find(prompt, every(20, 400)).has_value());
 }
 
+// A long conversation asks for its sampled turns right before its rows are looked up.
+TEST_F(SharedStoreTest, RecordsAreAskedForAtTheEnginesPace) {
+  constexpr std::size_t kAtOnce = 8;
+  ShareServer server(world_, {}, kAtOnce);
+  const Tokens prompt = share_prompt(1, 200);
+  server.publish(prompt, every(20, 200));
+  std::vector<PrefixHash> places;
+  for (std::uint8_t i = 0; i < 250; ++i) places.emplace_back().bytes.fill(i);
+  for (const std::size_t known : {0U, 249U}) ASSERT_TRUE(server.store().offer_record(places[known], {std::byte{1}}));
+  server.executor().run_all();
+  world_.answer_ms = 40;
+  world_.more_names_take_longer = true;
+  const std::int64_t from_ns = clock_.monotonic_ns();
+  const auto records = server.store().records(places, from_ns + 300'000'000);
+  EXPECT_LE(os::elapsed_ms(from_ns, clock_.monotonic_ns()), 340) << "a round trip begins in time, or not at all";
+  EXPECT_TRUE(records[249].ok()) << "the newest come first";
+  EXPECT_EQ(records[248].error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(records[0].error().kind, ErrorKind::kBusy) << "nothing is known of it";
+  EXPECT_EQ(server.store().counters().failures, 0U);
+  EXPECT_NEAR(server.store().latency_ms(), 40, 1);
+  EXPECT_TRUE(server.find(prompt, every(20, 200)).has_value());
+}
+
 // A request that prefills soon has little patience; that says nothing about the nodes.
 TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
   ShareServer server(world_);

@@ -60,6 +60,7 @@ class SharedStore::Parts {
   bool reads() const { return options.mode != ShareMode::kWrite; }
   bool writes() const { return options.mode != ShareMode::kRead; }
   void touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects);
+  Result<std::vector<std::byte>> open_record(const ObjectName& name, const HeadBytes& bytes);
 
   const std::unique_ptr<ObjectEngine> engine;
   const ShareOptions options;
@@ -207,24 +208,32 @@ bool SharedStore::offer_record(const PrefixHash& key, std::vector<std::byte> con
   return parts_->publisher.offer(RecordOffer{name, parts_->vault.seal_record(name, contents)});
 }
 
-std::vector<std::optional<std::vector<std::byte>>> SharedStore::records(const std::vector<PrefixHash>& keys,
-                                                                        std::int64_t patient_until_ns) {
-  std::vector<std::optional<std::vector<std::byte>>> records(keys.size());
+std::vector<Result<std::vector<std::byte>>> SharedStore::records(const std::vector<PrefixHash>& keys,
+                                                                 std::int64_t patient_until_ns) {
+  using Record = Result<std::vector<std::byte>>;
+  std::vector<Record> records(keys.size(), Record(busy("the shared tier is not asked at the moment")));
   if (!readable()) return records;
   std::vector<ObjectName> names;
   for (const PrefixHash& key : keys) names.push_back(parts_->vault.record_name(key));
+  // More at once would take several round trips, which would count as one that is slow.
+  const std::size_t at_once = std::max<std::size_t>(parts_->engine->pace().heads_at_once, 1);
   Lookup::Limits limits = parts_->lookup.limits_until(patient_until_ns);
-  const auto answers = parts_->lookup.ask(names, format::kMostRecordBytes + format::kEnvelopeBytes, limits);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!answers[i].ok()) continue;
-    auto record = parts_->vault.open_record(names[i], *answers[i]);
-    if (record.ok()) {
-      records[i] = std::move(*record);
-    } else {
-      parts_->counting.add(&ShareCounters::damaged);
-    }
+  for (std::size_t end = names.size(); end > 0;) {
+    const std::size_t begin = end - std::min(end, at_once);
+    const std::vector<ObjectName> asked(names.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        names.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto answers = parts_->lookup.ask(asked, format::kMostRecordBytes + format::kEnvelopeBytes, limits);
+    for (std::size_t i = 0; i < asked.size(); ++i) records[begin + i] = parts_->open_record(asked[i], answers[i]);
+    end = begin;
   }
   return records;
+}
+
+Result<std::vector<std::byte>> SharedStore::Parts::open_record(const ObjectName& name, const HeadBytes& bytes) {
+  if (!bytes.ok()) return bytes.error();
+  auto record = vault.open_record(name, *bytes);
+  if (!record.ok()) counting.add(&ShareCounters::damaged);
+  return record;
 }
 
 void SharedStore::tick() {

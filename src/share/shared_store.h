@@ -65,8 +65,10 @@ class SharedStore {
 
   // Small records: `key` names one, such as the hash of an open turn. At most format::kMostRecordBytes.
   bool offer_record(const PrefixHash& key, std::vector<std::byte> contents);
-  std::vector<std::optional<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,
-                                                             std::int64_t patient_until_ns);
+  // Returns the records of these keys. The last ones are asked for first, as many at a time as the engine answers in
+  // one round trip. kNotFound: there is none; kDamaged: it is not authentic; other errors say nothing of it.
+  std::vector<Result<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,
+                                                      std::int64_t patient_until_ns);
 
   // Probes nodes whose breaker wants it, closes those that answer, and goes on with publishing that waited for that; on
   // the executor. Call it about once a second.

@@ -436,11 +436,12 @@ TEST_F(SharedStoreTest, RecordsComeBackUnderTheirKeys) {
   ShareServer other(world_, {.key = "secret"});
   const auto records = other.store().records({key, PrefixHash{}}, clock_.monotonic_ns() + 1'000'000'000);
   ASSERT_EQ(records.size(), 2u);
-  EXPECT_EQ(records[0], contents);
-  EXPECT_FALSE(records[1].has_value());
+  EXPECT_EQ(*records[0], contents);
+  EXPECT_EQ(records[1].error().kind, ErrorKind::kNotFound);
   EXPECT_FALSE(one.store().offer_record(key, std::vector<std::byte>(format::kMostRecordBytes + 1)));
   world_.objects.begin()->second.head.back() ^= std::byte{1};
-  EXPECT_FALSE(other.store().records({key}, clock_.monotonic_ns() + 1'000'000'000).front().has_value());
+  EXPECT_EQ(other.store().records({key}, clock_.monotonic_ns() + 1'000'000'000).front().error().kind,
+            ErrorKind::kDamaged);
 }
 
 }  // namespace
