@@ -270,6 +270,25 @@ Result<OpenedShare> open_share(const SharedTierOptions& options, const std::stri
   return opened;
 }
 
+namespace {
+
+// The size of a point, which is the same for all points, or of a whole window.
+ByteCount point_bytes(engine::Engine& engine) {
+  const cache::ModelMemory& memory = engine.memory();
+  return ByteCount{std::max(memory.window_bytes(memory.shape().window_tokens), engine.description().point_bytes)};
+}
+
+}  // namespace
+
+cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget) {
+  options.fingerprint = engine.description().fingerprint;
+  options.vocabulary_size = engine.description().vocabulary_size;
+  options.ram_budget = ram_budget;
+  options.point_bytes = point_bytes(engine);
+  options.shape = engine.memory().shape();
+  return options;
+}
+
 void await_publishing(const cache::Cache& cache) {
   constexpr std::chrono::milliseconds kStep{20};
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();

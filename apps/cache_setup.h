@@ -48,6 +48,9 @@ struct DiskTier {
 Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock);
 
+// Returns the options of the cache for the model of this engine; `options` has those of the command line.
+cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget);
+
 // ---- the shared tier ----
 
 // Must outlive the cache that takes `setup`.

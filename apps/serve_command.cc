@@ -231,10 +231,12 @@ std::unique_ptr<server::Embeddings> make_embeddings(const LoadedModel& loaded, c
 }
 
 // Returns null if turns are not remembered. With a disk tier they are kept next to it: small against any budget.
-std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const DiskTier& disk,
-                                                share::SharedStore* shared, os::Executor& writer) {
+std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const engine::Description& model,
+                                                const DiskTier& disk, share::SharedStore* shared,
+                                                os::Executor& writer) {
   if (options.chat.replay != Replay::kExact) return nullptr;
-  server::TurnKeeperOptions turns{.memory = mebibytes(8), .shared = shared, .clock = &os::real_clock()};
+  server::TurnKeeperOptions turns{
+      .memory = mebibytes(8), .vocabulary_size = model.vocabulary_size, .shared = shared, .clock = &os::real_clock()};
   if (disk.store != nullptr) {
     turns.memory = memory_for_turns(disk.budget);
     turns.path = disk.store->turns_path();
@@ -493,20 +495,6 @@ inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files,
   return note;
 }
 
-// The size of a point, which is the same for all points, or of a whole window.
-ByteCount point_bytes(engine::Engine& engine) {
-  const cache::ModelMemory& memory = engine.memory();
-  return ByteCount{std::max(memory.window_bytes(memory.shape().window_tokens), engine.description().point_bytes)};
-}
-
-cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget) {
-  options.fingerprint = engine.description().fingerprint;
-  options.ram_budget = ram_budget;
-  options.point_bytes = point_bytes(engine);
-  options.shape = engine.memory().shape();
-  return options;
-}
-
 Status print_devices(const engine::llama::ModelOptions& model) {
   TRY(engine::llama::add_rpc_servers(model.rpc_servers));
   std::fputs(engine::llama::list_devices().c_str(), stdout);
@@ -558,7 +546,7 @@ Status run_serve(const ServeOptions& options) {
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
   TRY_ASSIGN(OpenedShare shared, open_share(options.shared, files.share_key, model, cacheable && !disk.distrusted));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
-  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, shared.setup.store.get(), *writer);
+  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, model, disk, shared.setup.store.get(), *writer);
   const store::DiskStore* const store = disk.store.get();
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);

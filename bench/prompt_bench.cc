@@ -129,8 +129,9 @@ class Conversation {
  private:
   // Remembers all of the assistant's turns as if this server had written them.
   void remember_turns() {
-    service_.turns =
-        std::make_unique<TurnKeeper>(TurnKeeperOptions{.memory = mebibytes(8)}, os::real_file_system(), *executor_);
+    service_.turns = std::make_unique<TurnKeeper>(
+        TurnKeeperOptions{.memory = mebibytes(8), .vocabulary_size = service_.vocabulary->size()},
+        os::real_file_system(), *executor_);
     const std::vector<TokenId> all = ids();
     for (const Position at : chat::find_turns(all, service_.turn_openings).assistant) {
       std::size_t place = at.value() + service_.turn_openings.assistant.size();

@@ -16,6 +16,7 @@ namespace kvkeep::cache {
 
 struct CacheOptions {
   FingerprintHash fingerprint;
+  std::size_t vocabulary_size = SIZE_MAX;  // segments from files and other servers with ids beyond it are not taken
   // Payload bytes held in RAM, the write queue included. Not included: idle staging buffers (see staging_limit) and
   // segments that requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue
   // and two of the largest points even if the budget is smaller (all must pass through RAM to get to disk, one while
@@ -33,17 +34,14 @@ struct CacheOptions {
   ByteCount write_queue = {};
   // Most segments that are remembered per reason for waiting in RAM; the rest is written with what continues it.
   std::size_t most_waiting = 1 << 16;
-  // Most segments and leaves that are remembered as lying in the shared tier.
-  std::size_t most_shared = 1 << 16;
+  std::size_t most_shared = 1 << 16;  // segments and leaves that are remembered as lying in the shared tier, at most
   // Bytes that one publication in the shared tier reads from the disk, where RAM lacks the beginning; writing waits.
   ByteCount most_read_to_publish = mebibytes(64);
-  // State that no request used for this long leaves all tiers; 0: only for lack of room.
-  std::int64_t time_to_live_ns = 0;
+  std::int64_t time_to_live_ns = 0;  // state that is unused for so long leaves all tiers; 0: only for lack of room
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
   // more prefixes, but fewer of them can be continued.
   std::uint32_t disk_points_share = 100;
-  // The state that the model's sequences need in addition to rows.
-  StateShape shape = {.cacheable = true};
+  StateShape shape = {.cacheable = true};  // of the state that the model's sequences need in addition to rows
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
 // Most states built on each other: loading reads and decodes all of them. More save little.

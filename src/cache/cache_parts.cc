@@ -34,7 +34,7 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       writer(given_writer),
       reader(given_reader),
       pool({.idle_limit = staging_limit(given.ram_budget, given.point_bytes)}),
-      table(given.fingerprint, given.shape),
+      table(given.fingerprint, given.shape, given.vocabulary_size),
       ram(mutex, table, given.ram_budget),
       distrust(store.get(), writer),
       disk(store == nullptr

@@ -239,6 +239,26 @@ TEST(Seeking, TenantsFindOnlyTheirOwn) {
   EXPECT_EQ(pair.second.cache->lease(told)->end(), Position{});
 }
 
+// A segment in whose middle the prompt leaves it goes on with ids that nothing was compared with.
+TEST(Seeking, IdsOfAnotherVocabularyStayOutside) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  World first{engine};
+  World second{engine};
+  second.vocabulary_size = 1000;
+  for (World* server : {&first, &second}) server->open_without_disk();
+  const Tokens trunk = conversation(1, 283) + conversation(5000, 47);
+  ASSERT_TRUE(first.keep(trunk, 64));
+  const Tokens branch = head(trunk, 283) + conversation(700, 200);
+  ASSERT_TRUE(first.keep(branch, 64));
+  first.publish();
+  EXPECT_EQ(second.seek(branch, ending_at(branch.size())).found, Position{} + branch.size());
+  const std::size_t known = second.check(branch);
+  EXPECT_GE(known, 192U);
+  EXPECT_LT(known, 283U);
+  EXPECT_TRUE(second.cache->branch(trunk, SIZE_MAX, kNoTenant).next.empty());
+}
+
 TEST(Seeking, AsksOnlyWhereEnoughIsUnknown) {
   Pair pair;
   const Tokens told = conversation(1, 320);

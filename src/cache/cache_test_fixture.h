@@ -182,6 +182,7 @@ class World {
   }
   void open_without_disk() {
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
+                                                 .vocabulary_size = vocabulary_size,
                                                  .ram_budget = ram_,
                                                  .most_shared = most_shared,
                                                  .time_to_live_ns = time_to_live_ns,
@@ -354,6 +355,7 @@ class World {
   share::ShareMode share_mode = share::ShareMode::kBoth;
   bool reads_ahead = false;  // of the shared tier: rows are loaded in two portions then
   std::size_t most_shared = CacheOptions{}.most_shared;
+  std::size_t vocabulary_size = CacheOptions{}.vocabulary_size;
   sim::SimExecutor writer;
   sim::SimExecutor reader;
   std::unique_ptr<ShakyTier> shaky;  // null: there is no third tier

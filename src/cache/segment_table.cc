@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/known_ids.h"
 #include "os/file_system.h"
 
 namespace kvkeep::cache {
@@ -19,8 +20,8 @@ bool Entry::in_use() const {
   return pins > 0 || disk == CopyState::kComing || disk == CopyState::kLeaving || in(kRamTier) == CopyState::kLeaving;
 }
 
-SegmentTable::SegmentTable(const FingerprintHash& fingerprint, const StateShape& shape)
-    : fingerprint_(fingerprint), shape_(shape), entries_(1) {}
+SegmentTable::SegmentTable(const FingerprintHash& fingerprint, const StateShape& shape, std::size_t vocabulary_size)
+    : fingerprint_(fingerprint), vocabulary_size_(vocabulary_size), shape_(shape), entries_(1) {}
 
 // ---- what there is ----
 
@@ -166,7 +167,11 @@ SegmentId SegmentTable::insert_leaf(index::Cursor at, format::PartKind kind, Pos
   return begin_fresh(index_.insert_leaf(at, kind, begin, begin_hash, end_hash), fresh);
 }
 
-std::vector<index::Placement> SegmentTable::rebuild(const std::vector<index::NamedSegment>& named) {
+std::vector<index::Placement> SegmentTable::rebuild(std::vector<index::NamedSegment> named) {
+  // Hashes say nothing of ids after those that a prompt used, and explanations and logs make text of them.
+  for (index::NamedSegment& segment : named) {
+    if (!are_segment_ids(segment.tokens, vocabulary_size_)) segment.tokens = {};
+  }
   std::vector<index::Placement> placements = index::rebuild(index_, fingerprint_, named);
   entries_.resize(std::max(entries_.size(), index_.id_bound()));
   return placements;

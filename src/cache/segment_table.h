@@ -128,7 +128,8 @@ class TableWatcher {
 
 class SegmentTable {
  public:
-  SegmentTable(const FingerprintHash& fingerprint, const StateShape& shape);
+  // Ids of named segments are below `vocabulary_size`, or a chunk's.
+  SegmentTable(const FingerprintHash& fingerprint, const StateShape& shape, std::size_t vocabulary_size = SIZE_MAX);
   SegmentTable(const SegmentTable&) = delete;
   SegmentTable& operator=(const SegmentTable&) = delete;
 
@@ -174,8 +175,8 @@ class SegmentTable {
                    format::Origin origin, const Fresh& fresh) REQUIRES(kCacheLock);
   SegmentId insert_leaf(index::Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
                         const PrefixHash& end_hash, const Fresh& fresh) REQUIRES(kCacheLock);
-  // The placed segments are not live yet.
-  std::vector<index::Placement> rebuild(const std::vector<index::NamedSegment>& named) REQUIRES(kCacheLock);
+  // The placed segments are not live yet. Those with ids that no prompt of this model has count as of a wrong hash.
+  std::vector<index::Placement> rebuild(std::vector<index::NamedSegment> named) REQUIRES(kCacheLock);
   // A segment that rebuild() placed is live from now on, as it is stored.
   void begin_life(SegmentId placed, const format::SegmentHeader& stored, SegmentId base) REQUIRES(kCacheLock);
   // Precondition: nothing hangs below it, and RAM does not have it.
@@ -216,6 +217,7 @@ class SegmentTable {
   void set_base(SegmentId leaf, SegmentId base) REQUIRES(kCacheLock);
 
   const FingerprintHash fingerprint_;
+  const std::size_t vocabulary_size_;
   const StateShape shape_;
   index::PrefixIndex index_ GUARDED_BY(kCacheLock);
   std::vector<Entry> entries_ GUARDED_BY(kCacheLock);

@@ -347,6 +347,34 @@ TEST_F(Carried, TurnsOfOtherPlacesAreNoTurns) {
   EXPECT_EQ(report.unusable, 1U);
 }
 
+std::shared_ptr<const store::Payload> payload_of(ByteSpan bytes) {
+  auto buffer = store::PayloadBuffer::allocate(bytes.size());
+  std::ranges::copy(bytes, buffer.span().begin());
+  return std::move(buffer).freeze();
+}
+
+TEST_F(Carried, IdsOfNoVocabularyAreNotCarried) {
+  PrefixHash before;
+  share::Warehouse engine = warehouse();
+  ASSERT_TRUE(push_from(files()));
+  ASSERT_TRUE(engine.put_record(before, format::encode_sampled_turn({before, {1, -1}, {}})).ok());
+  sim::SampleSegment planted = sim::sample_segment(kModel, 9, 0, 700);
+  planted.header.tokens[3] = -1;
+  const format::ShortHash hash = format::short_hash(planted.header.name.end_hash);
+  const Position end = planted.header.name.end;
+  ASSERT_TRUE(engine
+                  .put({.segment = planted.header,
+                        .path = {{.end = end, .place = end, .hash = hash, .object_end = end, .object_hash = hash}},
+                        .payload = payload_of(planted.payload)})
+                  .ok());
+  sim::SimFileSystem target;
+  make_root(target);
+  const CarryReport report = pull_into(target).value();
+  EXPECT_EQ(report.turns, 0U);
+  EXPECT_EQ(report.unusable, 2U);
+  EXPECT_EQ(report.carried.items, segments_.size());
+}
+
 TEST_F(Carried, DistrustedStateStays) {
   ASSERT_TRUE(push_from(files()));
   ASSERT_TRUE(store::write_distrust(files(), kFolder, "wrong rows"));

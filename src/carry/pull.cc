@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "base/known_ids.h"
 #include "carry/carry.h"
 #include "carry/lineage.h"
 #include "format/notes.h"
@@ -97,6 +98,9 @@ class Pull {
     const bool built = std::ranges::any_of(segment.parts, &format::Part::built);
     if (built || segment.fingerprint != *from_.fingerprint) {
       return report_.note_unusable(name.text(), "it is not of this model, or no whole state");
+    }
+    if (!are_segment_ids(segment.tokens, kAnyVocabulary)) {
+      return report_.note_unusable(name.text(), "its ids are of no vocabulary");
     }
     store::FoundSegment file{.info = {.name = format::file_name(segment.name),
                                       .size = ByteCount{format::file_bytes(segment)},
@@ -239,15 +243,23 @@ class Pull {
         report_.stopped = records[i].error().message;
         return turns;
       }
-      const auto turn = records[i].ok() ? format::decode_sampled_turn(*records[i])
-                                        : Result<format::SampledTurnRecord>(records[i].error());
-      if (turn.ok() && warehouse_.vault().record_name(turn->before) == names[i]) {
-        turns.push_back(std::move(*records[i]));
+      if (!records[i].ok()) {
+        report_.note_unusable(names[i].text(), records[i].error().message);
+      } else if (const Status usable = is_turn(names[i], *records[i]); !usable.ok()) {
+        report_.note_unusable(names[i].text(), usable.error().message);
       } else {
-        report_.note_unusable(names[i].text(), turn.ok() ? "it is a turn of another place" : turn.error().message);
+        turns.push_back(std::move(*records[i]));
       }
     }
     return turns;
+  }
+
+  // A server that reads the turn holds it against its vocabulary, which is not known here.
+  Status is_turn(const share::ObjectName& name, ByteSpan record) const {
+    TRY_ASSIGN(const format::SampledTurnRecord turn, format::decode_sampled_turn(record));
+    if (warehouse_.vault().record_name(turn.before) != name) return damaged("it is a turn of another place");
+    if (!are_tokens(turn.ids, kAnyVocabulary)) return damaged("its ids are of no vocabulary");
+    return {};
   }
 
   // Returns the new turns: those that the directory lacks.

@@ -283,7 +283,8 @@ TEST_F(ExactReplayTest, TextBeforeAStopStringComesBack) {
   const auto thought = replied(asked_, "<think>hm</think>", "x", {}, "x");
   EXPECT_TRUE(keeps_sampled(thought, asked_, with_reasoning(assistant(""), "hm"))) << "the marker before it is one";
   // In the middle of a token: its first part is there as text.
-  service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
+  service_.turns =
+      std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1), vocabulary_->size()}, files_, executor_);
   std::vector<TokenId> head = prompt_of(asked_);
   TurnRecorder recorder(service_, head);
   for (const TokenId id : {TokenId{' '}, TokenId{'a'}, vocabulary_->tokenize("hello", {})[0]}) recorder.add_token(id);
@@ -330,7 +331,8 @@ TEST_F(ExactReplayTest, ARestartKnowsWhatWasSampled) {
   ASSERT_TRUE(files_.make_directories("/cache"));
   const auto open = [&] {
     service_.turns = nullptr;
-    service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1), "/cache/turns"}, files_, executor_);
+    service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1), vocabulary_->size(), "/cache/turns"},
+                                                  files_, executor_);
   };
   open();
   const auto head = replied(asked_, " hello ");

@@ -25,7 +25,8 @@ inline void serve_template(Service& service, const std::shared_ptr<chat::FakeVoc
   service.reply_format = chat::tools::bind_format(format, chat::tools::detect_thinking(source), *service.markers);
   service.clock = &os::real_clock();
   service.context_tokens = 100'000;
-  service.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files, executor);
+  service.turns =
+      std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1), service.vocabulary->size()}, files, executor);
 }
 
 }  // namespace kvkeep::server

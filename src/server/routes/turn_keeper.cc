@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "format/notes.h"
+#include "base/known_ids.h"
 
 namespace kvkeep::server {
 namespace {
@@ -44,12 +44,18 @@ void TurnKeeper::load() {
   bool damaged = records->damaged;
   MutexLock lock(mutex_);
   for (const auto& payload : records->payloads) {
-    auto turn = format::decode_sampled_turn(payload);
+    auto turn = read(payload);
     damaged |= !turn;
     if (turn) memory_.remember(turn->before, {std::move(turn->ids), std::move(turn->call_ids)});
   }
   if (damaged)
     spdlog::warn("sampled turns: {} is damaged; using the {} turns that could be read", options_.path, memory_.size());
+}
+
+Result<format::SampledTurnRecord> TurnKeeper::read(ByteSpan record) const {
+  TRY_ASSIGN(format::SampledTurnRecord turn, format::decode_sampled_turn(record));
+  if (!are_tokens(turn.ids, options_.vocabulary_size)) return damaged("sampled turn: ids of another vocabulary");
+  return turn;
 }
 
 std::vector<chat::TurnMemory::Turn> TurnKeeper::find(const PrefixHash& before) {
@@ -103,7 +109,7 @@ bool TurnKeeper::learn(const std::vector<PrefixHash>& places) {
   auto records = options_.shared->records(unknown, options_.clock->monotonic_ns() + kMostWaitNs);
   for (std::size_t i = 0; i < unknown.size(); ++i) {
     if (!records[i]) continue;
-    auto turn = format::decode_sampled_turn(*records[i]);
+    auto turn = read(*records[i]);
     if (!turn || turn->before != unknown[i]) continue;
     keep(turn->before, {std::move(turn->ids), std::move(turn->call_ids)}, std::move(*records[i]));
     learnt = true;

@@ -14,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "chat/replay/turn_memory.h"
+#include "format/notes.h"
 #include "os/clock.h"
 #include "os/executor.h"
 #include "os/file_system.h"
@@ -23,7 +24,9 @@
 namespace kvkeep::server {
 
 struct TurnKeeperOptions {
-  ByteCount memory;       // of turns in memory; the file is rewritten when it is twice as large
+  ByteCount memory;  // of turns in memory; the file is rewritten when it is twice as large
+  // Turns with other ids are not taken from the file or from other servers: no text belongs to them.
+  std::size_t vocabulary_size;
   std::string path = {};  // of the file; "": turns are not written
   // Returns false while another server writes the file. Null: no other server does. Must outlive the keeper.
   std::function<bool()> may_write = {};
@@ -56,6 +59,7 @@ class TurnKeeper {
   std::uint64_t unwritten() const;
 
  private:
+  Result<format::SampledTurnRecord> read(ByteSpan record) const;
   void keep(const PrefixHash& before, chat::SampledTurn turn, std::vector<std::byte> record);
   std::vector<PrefixHash> unknown_places(const std::vector<PrefixHash>& places);
   void load();

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "share/frail_engine_fixture.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
@@ -11,6 +13,8 @@
 
 namespace kvkeep::server {
 namespace {
+
+constexpr std::size_t kVocabulary = 2000;
 
 PrefixHash name(int number) {
   PrefixHash hash;
@@ -25,11 +29,17 @@ class TurnKeeperTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(files_.make_directories("/cache")); }
   std::unique_ptr<TurnKeeper> open(ByteCount memory = mebibytes(1)) {
-    return std::make_unique<TurnKeeper>(TurnKeeperOptions{memory, kPath}, files_, executor_);
+    return std::make_unique<TurnKeeper>(TurnKeeperOptions{memory, kVocabulary, kPath}, files_, executor_);
   }
   static bool knows(TurnKeeper& keeper, int number) {
     const auto found = keeper.find(name(number));
     return found.size() == 1 && *found[0] == turn(number);
+  }
+
+  // Plants one record as another server, or another vocabulary, may have written it.
+  void write(const PrefixHash& before, const std::vector<TokenId>& ids) {
+    const auto record = format::encode_sampled_turn({before, ids, {}});
+    ASSERT_TRUE(store::RecordLog::rewrite(files_, kPath, format::kSampledTurnRecords, {record}));
   }
 
   static inline const std::string kPath = "/cache/turns";
@@ -92,6 +102,16 @@ TEST_F(TurnKeeperTest, ADamagedFileCostsWhatFollowsTheDamage) {
   EXPECT_TRUE(knows(*keeper, 20)) << "the damage is written over";
 }
 
+TEST_F(TurnKeeperTest, IdsOfAnotherVocabularyInTheFileAreNoTurn) {
+  for (const TokenId id : {TokenId{-1}, std::numeric_limits<TokenId>::min(), std::numeric_limits<TokenId>::max(),
+                           static_cast<TokenId>(kVocabulary)}) {
+    write(name(1), {1, id, 2});
+    EXPECT_EQ(open()->size(), 0U) << id;
+  }
+  write(name(1), {0, static_cast<TokenId>(kVocabulary) - 1});
+  EXPECT_EQ(open()->size(), 1U);
+}
+
 TEST_F(TurnKeeperTest, AForeignFileIsNoReasonToFail) {
   for (const std::size_t size : {0U, 1U, 15U, 16U, 17U, 5000U}) {
     files_.plant(kPath, std::vector<std::byte>(size, std::byte{0x5A}));
@@ -108,7 +128,7 @@ TEST_F(TurnKeeperTest, AFailingDiskCostsNoMoreThanWhatARestartKnows) {
     sim::SimFileSystem files;
     EXPECT_TRUE(files.make_directories("/cache"));
     files.set_plan({});
-    TurnKeeper keeper({mebibytes(1), kPath}, files, executor_);
+    TurnKeeper keeper({mebibytes(1), kVocabulary, kPath}, files, executor_);
     for (int i = 0; i < 5; ++i) keeper.remember(name(i), turn(i));
     executor_.run_all();
     return files.operations();
@@ -120,7 +140,7 @@ TEST_F(TurnKeeperTest, AFailingDiskCostsNoMoreThanWhatARestartKnows) {
       ASSERT_TRUE(files.make_directories("/cache"));
       files.set_plan({kind, at});
       {
-        TurnKeeper keeper({mebibytes(1), kPath}, files, executor_);
+        TurnKeeper keeper({mebibytes(1), kVocabulary, kPath}, files, executor_);
         for (int i = 0; i < 5; ++i) keeper.remember(name(i), turn(i));
         executor_.run_all();
         for (int i = 0; i < 5; ++i) EXPECT_TRUE(knows(keeper, i));
@@ -128,7 +148,7 @@ TEST_F(TurnKeeperTest, AFailingDiskCostsNoMoreThanWhatARestartKnows) {
       }
       files.heal();
       files.kill();
-      TurnKeeper again({mebibytes(1), kPath}, files, executor_);
+      TurnKeeper again({mebibytes(1), kVocabulary, kPath}, files, executor_);
       for (int i = 0; i < 5; ++i) {
         const auto found = again.find(name(i));
         EXPECT_TRUE(found.empty() || *found[0] == turn(i)) << "never another turn";
@@ -184,8 +204,14 @@ class SharedTurnsTest : public ::testing::Test {
   share::FrailWorld engine_{clock_};
   std::unique_ptr<share::SharedStore> first_store_ = open_store();
   std::unique_ptr<share::SharedStore> second_store_ = open_store();
-  TurnKeeper first_{{.memory = mebibytes(1), .shared = first_store_.get(), .clock = &clock_}, files_, executor_};
-  TurnKeeper second_{{.memory = mebibytes(1), .shared = second_store_.get(), .clock = &clock_}, files_, executor_};
+  TurnKeeper first_{
+      {.memory = mebibytes(1), .vocabulary_size = kVocabulary, .shared = first_store_.get(), .clock = &clock_},
+      files_,
+      executor_};
+  TurnKeeper second_{
+      {.memory = mebibytes(1), .vocabulary_size = kVocabulary, .shared = second_store_.get(), .clock = &clock_},
+      files_,
+      executor_};
 };
 
 TEST_F(SharedTurnsTest, OneKeeperLearnsWhatAnotherPublished) {
@@ -215,6 +241,19 @@ TEST_F(SharedTurnsTest, KnownTurnsAreNotAskedFor) {
   const std::uint64_t calls = engine_.calls;
   EXPECT_FALSE(second_.learn({name(1)}));
   EXPECT_EQ(engine_.calls, calls);
+}
+
+// Without a share key, or with it, anybody who can write to the engine can write such records.
+TEST_F(SharedTurnsTest, RecordsWithIdsOfAnotherVocabularyAreAMiss) {
+  int number = 0;
+  for (const TokenId id : {TokenId{-1}, std::numeric_limits<TokenId>::min(), std::numeric_limits<TokenId>::max(),
+                           static_cast<TokenId>(kVocabulary)}) {
+    ASSERT_TRUE(
+        first_store_->offer_record(name(++number), format::encode_sampled_turn({name(number), {1, id, 2}, {}})));
+    worker_.run_all();
+    EXPECT_FALSE(second_.learn({name(number)})) << id;
+    EXPECT_TRUE(second_.find(name(number)).empty()) << id;
+  }
 }
 
 TEST_F(SharedTurnsTest, DamagedRecordsAreAMiss) {
