@@ -113,14 +113,28 @@ Result<std::vector<RemoteHost>> parse_remote_hosts(std::string_view list) {
   return hosts;
 }
 
+namespace {
+
+// `name` is in lower case.
+bool lists(const RemoteHost& host, const std::string& name, std::string_view port) {
+  const bool is_usual = port.empty() || port == "80" || port == "443";
+  if (host.port.empty() ? !is_usual : host.port != port) return false;
+  if (host.name.starts_with("*.")) return name.ends_with(std::string_view(host.name).substr(1));
+  return host.name == "*" || host.name == name;
+}
+
+// Returns true if an entry names this very host, and the port with it.
+bool is_listed_by_name(const std::vector<RemoteHost>& hosts, std::string_view name, std::string_view port) {
+  const std::string wanted = lower(name);
+  return std::ranges::any_of(hosts,
+                             [&](const RemoteHost& host) { return host.name == wanted && lists(host, wanted, port); });
+}
+
+}  // namespace
+
 bool is_listed(const std::vector<RemoteHost>& hosts, std::string_view name, std::string_view port) {
   const std::string wanted = lower(name);
-  return std::ranges::any_of(hosts, [&](const RemoteHost& host) {
-    const bool is_usual = port.empty() || port == "80" || port == "443";
-    if (host.port.empty() ? !is_usual : host.port != port) return false;
-    if (host.name.starts_with("*.")) return wanted.ends_with(std::string_view(host.name).substr(1));
-    return host.name == "*" || host.name == wanted;
-  });
+  return std::ranges::any_of(hosts, [&](const RemoteHost& host) { return lists(host, wanted, port); });
 }
 
 bool is_public_address(const std::string& address) {
@@ -272,9 +286,9 @@ Result<std::string> fetch_remote(const std::string& url, const RemoteRules& rule
       return invalid((redirects == 0 ? "its host is" : "it is redirected to a host that is") +
                      std::string(" not in the server's --allow-remote-media"));
     }
-    // "*" lists no address.
-    const bool names_itself = std::ranges::find(rules.hosts, parts->host, &RemoteHost::name) != rules.hosts.end();
-    Transfer transfer(target, rules, left_ms, names_itself && is_address(parts->host));
+    // "*" lists no address, and an address that is listed with a port opens no other port of it.
+    const bool names_itself = is_address(parts->host) && is_listed_by_name(rules.hosts, parts->host, parts->port);
+    Transfer transfer(target, rules, left_ms, names_itself);
     TRY_ASSIGN(auto got, transfer.run());
     left_ms = std::max(left_ms - transfer.spent_ms(), 1L);
     if (got.second.empty()) return std::move(got.first);

@@ -5,7 +5,7 @@
 // A URL comes from a stranger, who must not reach what only this machine can reach. Therefore the host has to be
 // listed, the address that its name leads to has to be public, which is looked at when the connection is made (a name
 // may lead elsewhere a moment later), each redirect is held to the same rules, and no proxy is asked. An address that
-// is itself in the list may be private: its owner put it there.
+// is itself in the list may be private, at the ports of that entry: its owner put it there.
 
 #include <cstddef>
 #include <string>

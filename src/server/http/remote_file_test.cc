@@ -114,6 +114,9 @@ TEST(RemoteFiles, ThatTheRulesRefuseAreNotAskedFor) {
   EXPECT_EQ(refusal("http://127.0.0.2/"), "its host is at a private address") << "all hosts are listed, but no address";
   EXPECT_EQ(refusal("http://2130706434/"), "its host is at a private address") << "another spelling";
   EXPECT_EQ(refusal("http://[::1]/"), "its host is at a private address");
+  for (const char* other_port : {"http://127.0.0.1/", "https://127.0.0.1/", "http://127.0.0.1:443/"}) {
+    EXPECT_EQ(refusal(other_port), "its host is at a private address") << "its address is listed with port 1 only";
+  }
   EXPECT_NE(refusal("http://127.0.0.1:1/").find("cannot be fetched"), std::string::npos)
       << "listed, but nobody listens";
 }
