@@ -19,11 +19,12 @@ std::vector<Flag> engine_flags(SharedTierOptions& shared) {
       {.group = "Shared tier",
        .spelling = "--share URL",
        .default_text = "none",
-       .effect = "Share cached state with other servers: valkey://HOST:PORT,... (valkeys:// with TLS), "
-                 "s3://BUCKET/PREFIX?endpoint=URL, or dir:/PATH, which may lie on a NAS. Log-ins come from the "
-                 "environment: KVKEEP_SHARE_USER and KVKEEP_SHARE_PASSWORD or KVKEEP_SHARE_PASSWORD_FILE for Valkey; "
-                 "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SECRET_ACCESS_KEY_FILE, and AWS_SESSION_TOKEN for "
-                 "S3.",
+       .effect =
+           "Share cached state with other servers: valkey://HOST:PORT,... (valkeys:// with TLS), "
+           "s3://BUCKET/PREFIX?endpoint=URL, or dir:/PATH?limit-gb=N, which may lie on a NAS. Log-ins come from the "
+           "environment: KVKEEP_SHARE_USER and KVKEEP_SHARE_PASSWORD or KVKEEP_SHARE_PASSWORD_FILE for Valkey; "
+           "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or AWS_SECRET_ACCESS_KEY_FILE, and AWS_SESSION_TOKEN for "
+           "S3.",
        .assign = text_into(shared.url)},
       {.spelling = "--share-key-file FILE",
        .default_text = "none",

@@ -237,7 +237,7 @@ ByteCount DirectoryEngine::limit(ByteCount used) const {
   if (options_.limit) return *options_.limit;
   const auto space = files_.space(root_);
   if (!space.ok()) return used;
-  return ByteCount{(used.value() + space->free.value()) / 10 * 9};
+  return ByteCount{(used.value() + space->free.value()) / 2};
 }
 
 bool DirectoryEngine::sweep_is_due() {

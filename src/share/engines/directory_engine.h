@@ -24,7 +24,8 @@ namespace kvkeep::share {
 
 struct DirectoryOptions {
   std::string path;
-  // Bytes of all objects; without it, nine tenths of what the objects and the file system's free space are together.
+  // Bytes of all objects; without it, half of what the objects and the file system's free space are together: others
+  // keep their files there as well.
   std::optional<ByteCount> limit = {};
 };
 

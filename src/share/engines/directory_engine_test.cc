@@ -68,6 +68,29 @@ TEST(DirectoryEngine, TheJanitorRemovesObjectsThatWereUsedLongestAgo) {
   EXPECT_FALSE(engine.heads({object_name(11)}, 10, kFar).front().ok());
 }
 
+TEST(DirectoryEngine, WithoutALimitAsMuchStaysFreeAsObjectsTake) {
+  sim::SimClock clock;
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
+  DirectoryEngine engine({.path = "/nas"}, files, clock);
+  const std::vector<std::byte> payload = sim::sample_bytes(1, 65'536);
+  const auto left = [&] {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < 20; ++i) count += engine.heads({object_name(i)}, 10, kFar).front().ok() ? 1 : 0;
+    return count;
+  };
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(engine.put(object_name(i), sim::sample_bytes(1, 100), payload, 3600, kFar).ok());
+  }
+  files.set_free(ByteCount{40 * 65'536});
+  engine.sweep(3600);
+  EXPECT_EQ(left(), 20U);
+  files.set_free(ByteCount{4 * 65'536});
+  engine.sweep(3600);
+  EXPECT_GE(left(), 10U);
+  EXPECT_LE(left(), 13U);
+}
+
 TEST(DirectoryEngine, OneServerSweepsAtATime) {
   sim::SimClock clock;
   sim::SimFileSystem files;
