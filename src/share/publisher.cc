@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kFirstPauseNs = 5 * kSecondNs;
 constexpr std::int64_t kLongestPauseNs = 300 * kSecondNs;
-constexpr std::size_t kMostQueued = 10'000;  // offers of no bytes count as well
+constexpr std::size_t kMostQueued = 10'000;  // of one kind; offers of no bytes count as well
+constexpr ByteCount kMostRecordsQueued = mebibytes(16);
 constexpr std::size_t kMostRememberedParents = 65'536;
 // An engine that lost everything is noticed after this long, by the first publication.
 constexpr std::int64_t kThereNs = 3 * kSecondNs;
@@ -59,6 +60,10 @@ void Publisher::note_broken(const ObjectName& name) {
   there_.forget(name);
 }
 
+Publisher::Queue& Publisher::queue_of(const Offer& offer) {
+  return std::holds_alternative<RecordOffer>(offer) ? records_ : segments_;
+}
+
 bool Publisher::offer(Publication publication) { return enqueue(std::move(publication)); }
 bool Publisher::offer(RecordOffer record) { return enqueue(std::move(record)); }
 
@@ -67,13 +72,15 @@ bool Publisher::enqueue(Offer offer) {
   const bool asked = nodes_.may_ask_soon();
   {
     const MutexLock lock(mutex_);
-    const bool has_room = queue_.size() < kMostQueued && (queue_.empty() || queued_ + bytes <= limit_);
+    Queue& queue = queue_of(offer);
+    const ByteCount limit = std::holds_alternative<RecordOffer>(offer) ? kMostRecordsQueued : limit_;
+    const bool has_room = queue.offers.size() < kMostQueued && (queue.offers.empty() || queue.bytes + bytes <= limit);
     if (stopped_ || !asked || !has_room || clock_.monotonic_ns() < paused_until_ns_) {
       counting_.add(&ShareCounters::refused);
       return false;
     }
-    queue_.push_back(std::move(offer));
-    queued_ += bytes;
+    queue.bytes += bytes;
+    queue.offers.push_back(std::move(offer));
   }
   executor_.post([this] { publish_next(); });
   return true;
@@ -82,47 +89,51 @@ bool Publisher::enqueue(Offer offer) {
 void Publisher::stop() {
   const MutexLock lock(mutex_);
   stopped_ = true;
-  queue_.clear();
-  queued_ = ByteCount{};
+  clear();
+}
+
+void Publisher::clear() {
+  records_ = Queue{};
+  segments_ = Queue{};
 }
 
 ByteCount Publisher::queued() const {
   const MutexLock lock(mutex_);
-  return queued_;
+  return records_.bytes + segments_.bytes;
 }
 
 std::size_t Publisher::waiting() const {
   const MutexLock lock(mutex_);
-  return queue_.size() + (in_hand_ ? 1 : 0);
+  return count() + (in_hand_ ? 1 : 0);
 }
 
 void Publisher::go_on() {
   const bool now = nodes_.may_ask_any();
   const bool soon = nodes_.may_ask_soon();
-  std::size_t count = 0;
+  std::size_t waiting = 0;
   {
     const MutexLock lock(mutex_);
     if (!held_ || (soon && !now)) return;
     held_ = false;
-    count = queue_.size();
+    waiting = count();
     if (!soon) {
-      counting_.add(&ShareCounters::refused, count);
-      queue_.clear();
-      queued_ = ByteCount{};
+      counting_.add(&ShareCounters::refused, waiting);
+      clear();
     }
   }
-  for (; soon && count > 0; --count) executor_.post([this] { publish_next(); });
+  for (; soon && waiting > 0; --waiting) executor_.post([this] { publish_next(); });
 }
 
 // While the queue is held, the tasks of its offers end here.
 std::optional<Publisher::Offer> Publisher::take() {
   const MutexLock lock(mutex_);
-  if (queue_.empty() || held_) return std::nullopt;
-  Offer next = std::move(queue_.front());
-  queue_.pop_front();
+  if (count() == 0 || held_) return std::nullopt;
+  Queue& queue = records_.offers.empty() ? segments_ : records_;
+  Offer next = std::move(queue.offers.front());
+  queue.offers.pop_front();
   if (clock_.monotonic_ns() < paused_until_ns_) {
     counting_.add(&ShareCounters::refused);
-    note_left(bytes_of(next));
+    note_left(next);
     return std::nullopt;
   }
   in_hand_ = true;
@@ -130,14 +141,19 @@ std::optional<Publisher::Offer> Publisher::take() {
 }
 
 // stop() may have emptied the queue meanwhile.
-void Publisher::note_left(ByteCount bytes) { queued_ = queued_ < bytes ? ByteCount{} : queued_ - bytes; }
+void Publisher::note_left(const Offer& offer) {
+  const ByteCount bytes = bytes_of(offer);
+  ByteCount& queued = queue_of(offer).bytes;
+  queued = queued < bytes ? ByteCount{} : queued - bytes;
+}
 
 void Publisher::put_back(Offer offer) {
   const MutexLock lock(mutex_);
   in_hand_ = false;
   if (stopped_) return;
   held_ = true;
-  queue_.push_front(std::move(offer));
+  Queue& queue = queue_of(offer);
+  queue.offers.push_front(std::move(offer));
 }
 
 void Publisher::publish_next() {
@@ -147,7 +163,7 @@ void Publisher::publish_next() {
   if (outcome == Outcome::kAgain) return put_back(std::move(*next));
   const MutexLock lock(mutex_);
   in_hand_ = false;
-  note_left(bytes_of(*next));
+  note_left(*next);
 }
 
 // A reader comes to an object over all segments of rows before it, and to a built state over its base. The last one

@@ -1,7 +1,8 @@
 #pragma once
 
-// Publishing: a bounded queue of segments and records, worked off on an executor, one at a time. Parents are published
-// before what continues them; where the queue is full or the engine in trouble, the newest offers are refused. A call
+// Publishing: bounded queues of segments and of records, worked off on an executor, one at a time. Records go first:
+// they are small, and another server asks for one as soon as the conversation goes on there. Parents are published
+// before what continues them; where a queue is full or the engine in trouble, the newest offers are refused. A call
 // that failed may have met a hiccup: the queue waits for the probe of its node, and what the failure hit stays in it.
 
 #include <cstdint>
@@ -57,9 +58,17 @@ class Publisher {
   enum class Outcome { kDone, kAgain };  // published or given up; or to be tried again when go_on() says so
   bool enqueue(Offer offer) EXCLUDES(mutex_);
   void publish_next() EXCLUDES(mutex_);
+  // Offers of one kind that wait. The bytes of the one in hand count as well.
+  struct Queue {
+    std::deque<Offer> offers = {};
+    ByteCount bytes = {};
+  };
+  Queue& queue_of(const Offer& offer) REQUIRES(mutex_);
+  std::size_t count() const REQUIRES(mutex_) { return records_.offers.size() + segments_.offers.size(); }
   std::optional<Offer> take() EXCLUDES(mutex_);
   void put_back(Offer offer) EXCLUDES(mutex_);
-  void note_left(ByteCount bytes) REQUIRES(mutex_);
+  void note_left(const Offer& offer) REQUIRES(mutex_);
+  void clear() REQUIRES(mutex_);
   Outcome publish(const Publication& publication) EXCLUDES(mutex_);
   Outcome publish(const RecordOffer& record) EXCLUDES(mutex_);
   Outcome write(const ObjectName& name, ByteSpan head, ByteSpan payload) EXCLUDES(mutex_);
@@ -82,8 +91,8 @@ class Publisher {
   RecentNames<bool> broken_;  // seen there in part
 
   mutable Mutex mutex_;
-  std::deque<Offer> queue_ GUARDED_BY(mutex_);
-  ByteCount queued_ GUARDED_BY(mutex_);      // what is being published included
+  Queue records_ GUARDED_BY(mutex_);
+  Queue segments_ GUARDED_BY(mutex_);
   bool in_hand_ GUARDED_BY(mutex_) = false;  // one that is no longer in the queue is being published
   bool held_ GUARDED_BY(mutex_) = false;     // the queue waits for a probe
   bool stopped_ GUARDED_BY(mutex_) = false;

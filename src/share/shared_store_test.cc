@@ -426,6 +426,41 @@ TEST_F(SharedStoreTest, UsesAreReportedOnceAMinute) {
   for (const auto& segment : used) EXPECT_EQ(world_.touches[server.name_of(segment)], 2);
 }
 
+// The client that got a reply goes on with it elsewhere, before hundreds of MB are published.
+TEST_F(SharedStoreTest, RecordsArePublishedBeforeSegments) {
+  ShareServer server(world_, {.queue_limit = ByteCount{20'000}});
+  const Tokens prompt = share_prompt(1, 400);
+  EXPECT_LT(server.offer(prompt, every(20, 400)), 20u) << "the queue is full";
+  PrefixHash key;
+  EXPECT_TRUE(server.store().offer_record(key, std::vector<std::byte>(300)));
+  std::vector<ObjectKind> published;
+  world_.before_call = [&] {
+    for (const auto& [name, object] : world_.objects) {
+      if (published.empty()) published.push_back(name.kind);
+    }
+  };
+  server.executor().run_all();
+  world_.before_call = [] {};
+  ASSERT_FALSE(published.empty());
+  EXPECT_EQ(published.front(), ObjectKind::kRecord);
+  EXPECT_GT(world_.puts, 5u) << "segments as well";
+  EXPECT_EQ(server.store().queued(), ByteCount{});
+}
+
+TEST_F(SharedStoreTest, RecordsThatWaitAreBounded) {
+  ShareServer server(world_);
+  PrefixHash key;
+  const std::vector<std::byte> large(format::kMostRecordBytes);
+  std::size_t taken = 0;
+  for (; taken < 1000 && server.store().offer_record(key, large); ++taken) key.bytes[taken % 32] += 1;
+  EXPECT_GT(taken, 10u);
+  EXPECT_LT(taken, 1000u);
+  EXPECT_LE(server.store().queued(), mebibytes(17));
+  server.executor().run_all();
+  EXPECT_EQ(server.store().queued(), ByteCount{});
+  EXPECT_EQ(world_.puts, taken);
+}
+
 TEST_F(SharedStoreTest, RecordsComeBackUnderTheirKeys) {
   ShareServer one(world_, {.key = "secret"});
   PrefixHash key;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/known_ids.h"
@@ -15,9 +16,10 @@ constexpr std::size_t kTurnsBetweenTries = 16;
 
 // A look-up has a deadline of its own, which is shorter if the tier is fast.
 constexpr std::int64_t kMostWaitNs = 300'000'000;
-constexpr std::int64_t kAskAgainNs = 60'000'000'000;
-constexpr std::size_t kMostAsked = 4'096;  // places that are remembered
-constexpr std::size_t kMostPlaces = 256;   // of one prompt: the last ones
+constexpr std::int64_t kAskAgainNs = 3'000'000'000;  // as for segments
+constexpr std::int64_t kLongestAbsentNs = 60'000'000'000;
+constexpr std::size_t kMostAbsent = 4'096;  // places that are remembered
+constexpr std::size_t kMostPlaces = 256;    // of one prompt: the last ones
 
 std::vector<std::byte> record_of(const PrefixHash& before, const chat::SampledTurn& turn) {
   return format::encode_sampled_turn({before, turn.ids, turn.call_ids});
@@ -89,16 +91,24 @@ std::vector<PrefixHash> TurnKeeper::unknown_places(const std::vector<PrefixHash>
   std::vector<PrefixHash> unknown;
   const std::int64_t now_ns = options_.clock->monotonic_ns();
   MutexLock lock(mutex_);
-  if (asked_ns_.size() > kMostAsked) asked_ns_.clear();
   for (const PrefixHash& place : places) {
-    if (!memory_.find(place).empty()) continue;
-    const auto [asked, is_new] = asked_ns_.try_emplace(place, now_ns);
-    if (!is_new && now_ns - asked->second < kAskAgainNs) continue;
-    asked->second = now_ns;
-    unknown.push_back(place);
+    const auto absent = absent_.find(place);
+    if (absent != absent_.end() && now_ns < absent->second.until_ns) continue;
+    if (memory_.find(place).empty()) unknown.push_back(place);
   }
   if (unknown.size() > kMostPlaces) unknown.erase(unknown.begin(), unknown.end() - kMostPlaces);
   return unknown;
+}
+
+void TurnKeeper::note_absent(const std::vector<PrefixHash>& places) {
+  const std::int64_t now_ns = options_.clock->monotonic_ns();
+  MutexLock lock(mutex_);
+  if (absent_.size() + places.size() > kMostAbsent) absent_.clear();
+  for (const PrefixHash& place : places) {
+    Absent& absent = absent_[place];
+    absent.for_ns = std::clamp(2 * absent.for_ns, kAskAgainNs, kLongestAbsentNs);
+    absent.until_ns = now_ns + absent.for_ns;
+  }
 }
 
 bool TurnKeeper::learn(const std::vector<PrefixHash>& places) {
@@ -106,14 +116,18 @@ bool TurnKeeper::learn(const std::vector<PrefixHash>& places) {
   const std::vector<PrefixHash> unknown = unknown_places(places);
   if (unknown.empty()) return false;
   bool learnt = false;
+  std::vector<PrefixHash> absent;
   auto records = options_.shared->records(unknown, options_.clock->monotonic_ns() + kMostWaitNs);
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    if (!records[i]) continue;
-    auto turn = read(*records[i]);
-    if (!turn || turn->before != unknown[i]) continue;
-    keep(turn->before, {std::move(turn->ids), std::move(turn->call_ids)}, std::move(*records[i]));
-    learnt = true;
+    auto turn = records[i].ok() ? read(*records[i]) : Result<format::SampledTurnRecord>(records[i].error());
+    if (turn.ok() && turn->before == unknown[i]) {
+      keep(turn->before, {std::move(turn->ids), std::move(turn->call_ids)}, std::move(*records[i]));
+      learnt = true;
+    } else if (turn.ok() || turn.error().kind == ErrorKind::kNotFound || turn.error().kind == ErrorKind::kDamaged) {
+      absent.push_back(unknown[i]);  // other errors say nothing of the place
+    }
   }
+  note_absent(absent);
   return learnt;
 }
 

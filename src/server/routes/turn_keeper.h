@@ -48,9 +48,10 @@ class TurnKeeper {
   std::vector<chat::TurnMemory::Turn> find(const PrefixHash& before);
   void remember(const PrefixHash& before, chat::SampledTurn turn);
   bool shares() const { return options_.shared != nullptr; }
-  // Asks the shared tier for turns at these places at which none is known, in one call. Waits for the answer, some
-  // milliseconds; each place is asked about once a minute at most. Returns true if any turn was learnt. Not on the
-  // engine thread.
+  // Asks the shared tier for turns at these places at which none is known. Waits for the answer, some milliseconds. A
+  // place where the tier has none is not asked about for some seconds, and longer each time, up to a minute: another
+  // server may publish its turn a moment later, and places of a conversation that nobody shares are many. Returns true
+  // if any turn was learnt. Not on the engine thread.
   bool learn(const std::vector<PrefixHash>& places);
   // Known turns, and the bytes that they take.
   std::size_t size() const;
@@ -62,6 +63,7 @@ class TurnKeeper {
   Result<format::SampledTurnRecord> read(ByteSpan record) const;
   void keep(const PrefixHash& before, chat::SampledTurn turn, std::vector<std::byte> record);
   std::vector<PrefixHash> unknown_places(const std::vector<PrefixHash>& places);
+  void note_absent(const std::vector<PrefixHash>& places);
   void load();
   void write(const std::vector<std::byte>& record);
   void rewrite();
@@ -78,7 +80,11 @@ class TurnKeeper {
   mutable Mutex mutex_;
   chat::TurnMemory memory_ GUARDED_BY(mutex_);
   std::size_t waiting_ GUARDED_BY(mutex_) = 0;
-  std::unordered_map<PrefixHash, std::int64_t> asked_ns_ GUARDED_BY(mutex_);  // the shared tier, at these times
+  struct Absent {
+    std::int64_t until_ns = 0;
+    std::int64_t for_ns = 0;
+  };
+  std::unordered_map<PrefixHash, Absent> absent_ GUARDED_BY(mutex_);  // in the shared tier, when it was asked
   std::uint64_t unwritten_ GUARDED_BY(mutex_) = 0;
 };
 

@@ -224,15 +224,45 @@ TEST_F(SharedTurnsTest, OneKeeperLearnsWhatAnotherPublished) {
   EXPECT_FALSE(knows(second_, 2)) << "nobody asked";
 }
 
-TEST_F(SharedTurnsTest, APlaceIsAskedAboutOnceAMinute) {
+// The client may come to the second server before the first one has published its reply.
+TEST_F(SharedTurnsTest, APlaceWithoutATurnIsAskedAboutAgainSecondsLater) {
   EXPECT_FALSE(second_.learn({name(1)}));
   const std::uint64_t calls = engine_.calls;
   EXPECT_FALSE(second_.learn({name(1)}));
   EXPECT_EQ(engine_.calls, calls);
   first_.remember(name(1), turn(1));
   worker_.run_all();
-  clock_.advance_ms(60'001);
+  clock_.advance_ms(4'000);
   EXPECT_TRUE(second_.learn({name(1)}));
+}
+
+TEST_F(SharedTurnsTest, PlacesThatNeverHaveATurnAreAskedAboutLessAndLess) {
+  const std::uint64_t calls = engine_.calls;
+  for (int second = 0; second < 600; ++second) {
+    EXPECT_FALSE(second_.learn({name(1)}));
+    clock_.advance_ms(1'000);
+  }
+  EXPECT_GE(engine_.calls - calls, 10U) << "once a minute";
+  EXPECT_LE(engine_.calls - calls, 16U);
+}
+
+TEST_F(SharedTurnsTest, AnEngineInTroubleSaysNothingOfAPlace) {
+  first_.remember(name(1), turn(1));
+  worker_.run_all();
+  for (auto& node : engine_.nodes) node = share::FrailWorld::Node::kLoading;
+  EXPECT_FALSE(second_.learn({name(1)}));
+  for (auto& node : engine_.nodes) node = share::FrailWorld::Node::kWell;
+  EXPECT_TRUE(second_.learn({name(1)}));
+}
+
+TEST_F(SharedTurnsTest, PlacesBeforeThoseThatAreAskedAboutAreAskedAboutLater) {
+  first_.remember(name(0), turn(0));
+  worker_.run_all();
+  std::vector<PrefixHash> places;
+  for (int i = 0; i < 300; ++i) places.push_back(name(i));
+  EXPECT_FALSE(second_.learn(places));
+  EXPECT_TRUE(second_.learn(places));
+  EXPECT_TRUE(knows(second_, 0));
 }
 
 TEST_F(SharedTurnsTest, KnownTurnsAreNotAskedFor) {
