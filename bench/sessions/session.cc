@@ -119,10 +119,11 @@ Result<RecordedRequest> read_request(const Json& line) {
   return request;
 }
 
-// A trace also has lines that are no client's request.
+// A trace also has lines that are no request for a reply: they name no path.
+constexpr std::array<std::string_view, 4> kNotPlayed = {"ahead", "audit", "warm", "restore"};
 bool is_request(const Json& line) {
-  const std::string route = line.is_object() && field(line, "trace") != nullptr ? text_field(line, "route") : "";
-  return route != "ahead" && route != "audit";
+  if (!line.is_object() || field(line, "trace") == nullptr) return true;
+  return std::ranges::find(kNotPlayed, text_field(line, "route")) == kNotPlayed.end();
 }
 
 // Makes requests of one session from lines.

@@ -111,6 +111,10 @@ TEST(Session, LeavesOutLinesOfATraceThatAreNoRequests) {
                             "\n";
   EXPECT_EQ(session_of(ahead + line(3) + audit).requests.size(), 1U);
   EXPECT_EQ(refusal_of(ahead + audit), "notes.jsonl:1: no request in it");
+  for (const std::string route : {"warm", "restore"}) {
+    const std::string filled = R"({"trace":1,"t":2,"route":")" + route + R"(","method":null,"path":null})" + "\n";
+    EXPECT_EQ(session_of(line(1) + filled + line(3)).requests.size(), 2U) << route;
+  }
 }
 
 TEST(Session, ATraceOfSeveralClientsKeepsItsTimes) {

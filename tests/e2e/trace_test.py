@@ -107,7 +107,9 @@ class Trace(FlagCase):
             reply = server.chat(talk, max_tokens=8)
             talk += [assistant(reply_text(reply)), user(words(20, 10 + turn))]
         server.post(COMPLETION, {"prompt": words(40, 4), "max_tokens": 4, "temperature": 0})
-        lines = lines_of(path, 4)
+        server.post("/cache/warm", {"messages": [user(words(50, 77))]})
+        *lines, warmed = lines_of(path, 5)
+        self.assertEqual((warmed["route"], warmed["path"]), ("warm", None), "no request for a reply, so not played")
         server.stop()
         again = self.server()
         report = fresh_path("report.json")
