@@ -157,12 +157,12 @@ class Diagnoser {
     if (prompt.ids.empty()) return;
     DiagnosedRequest made{.label = request.label, .words = prompt.ids.size()};
     std::string conversation = conversation_of(request);
-    const std::vector<TokenId>* nearest = nearest_to(prompt.ids, made.known);
+    const Earlier* nearest = nearest_to(prompt.ids, made.known);
     find(prompt, nearest, conversation, made);
     found_.offenders.count(session.client);
     found_.offenders.add(session.client, made.found, made.before, 0, 0);
     found_.requests.push_back(std::move(made));
-    earlier_.push_back({std::move(conversation), std::move(prompt.ids)});
+    earlier_.push_back({std::move(conversation), std::move(prompt.ids), std::move(prompt.parts)});
     if (earlier_.size() > kMostCompared) earlier_.pop_front();
   }
   Diagnosis take() { return std::move(found_); }
@@ -171,14 +171,15 @@ class Diagnoser {
   struct Earlier {
     std::string conversation;  // "": the client names none
     std::vector<TokenId> ids;
+    PromptParts parts;
   };
 
-  const std::vector<TokenId>* nearest_to(TokenSpan ids, std::size_t& common) const {
-    const std::vector<TokenId>* nearest = nullptr;
+  const Earlier* nearest_to(TokenSpan ids, std::size_t& common) const {
+    const Earlier* nearest = nullptr;
     for (const Earlier& other : earlier_) {
       const std::size_t shared = common_prefix(ids, other.ids);
       if (nearest != nullptr && shared < common) continue;
-      nearest = &other.ids;
+      nearest = &other;
       common = shared;
     }
     return nearest;
@@ -194,7 +195,7 @@ class Diagnoser {
     return same ? explain::KnownFrom::kSameConversation : explain::KnownFrom::kAnother;
   }
 
-  void find(const PromptReader& prompt, const std::vector<TokenId>* nearest, const std::string& conversation,
+  void find(const PromptReader& prompt, const Earlier* nearest, const std::string& conversation,
             DiagnosedRequest& made) const {
     constexpr std::size_t kBeginning = 8;  // the first section's name
     explain::BreakFacts facts;
@@ -203,9 +204,10 @@ class Diagnoser {
     facts.beginning_tokens = kBeginning;
     facts.parts = &prompt.parts;
     facts.thoughts = {"reasoning\n", ""};  // a section's name; its sign '%' begins each other section, too
-    if (nearest != nullptr && made.known < std::min(made.words, nearest->size())) {
-      facts.known_from = known_from(*nearest, made.known, conversation);
-      add_texts(prompt.ids, *nearest, facts, made);
+    if (nearest != nullptr && made.known < std::min(made.words, nearest->ids.size())) {
+      facts.known_parts = &nearest->parts;
+      facts.known_from = known_from(nearest->ids, made.known, conversation);
+      add_texts(prompt.ids, nearest->ids, facts, made);
     }
     made.found = explain::find_break(facts);
   }

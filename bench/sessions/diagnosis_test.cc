@@ -102,6 +102,29 @@ TEST(Diagnosis, ToolsThatAreLeftOutAreNotReordered) {
   EXPECT_EQ(place_name(found[1].found), "tool 3");
 }
 
+TEST(Diagnosis, NamesToolsThatArePutInOrLeftOut) {
+  const std::vector<Json> tools = {tool("a", 0), tool("b", 100), tool("c", 200)};
+  const auto body = [](const std::vector<Json>& sent) {
+    Json made = {{"messages", {message("system", many_words(40, 900)), message("user", many_words(60, 500))}}};
+    if (!sent.empty()) made["tools"] = sent;
+    return made;
+  };
+  const std::vector<Json> fewer = {tools[0], tools[1]};
+  struct Case {
+    std::vector<Json> first;
+    std::vector<Json> second;
+    const char* place;
+  };
+  for (const Case& one : {Case{tools, {}, "tool 1"}, Case{tools, fewer, "tool 3"}, Case{{}, tools, "tool 1"},
+                          Case{fewer, tools, "tool 3"}}) {
+    Session session = session_of({body(one.first), body(one.second)});
+    for (RecordedRequest& request : session.requests) request.headers = {{"x-session-id", "s"}};
+    const auto found = diagnose(session).requests[1].found;
+    EXPECT_EQ(to_string(found.kind), "tools-changed") << one.first.size() << " then " << one.second.size();
+    EXPECT_EQ(place_name(found), one.place);
+  }
+}
+
 TEST(Diagnosis, ConversationsTellEditsFromNews) {
   const auto kind_in = [](const char* first, const char* second) {
     const auto body = [](int task) {

@@ -91,6 +91,16 @@ bool contains(std::string_view text, std::string_view words) { return !words.emp
 
 // ---- one difference ----
 
+// Returns the tool whose description begins at a difference, or after the template's words there; null if none does.
+// The first token may have the end of other text as well as words of the template.
+const PromptPart* tool_at(const PromptParts& prompt, Position at) {
+  const std::vector<PromptPart>& parts = prompt.parts;
+  std::size_t own = prompt.find(at);
+  while (own + 1 < parts.size() && (parts[own].place.field == PromptField::kTemplate || parts[own + 1].begin <= at + 1))
+    ++own;
+  return own < parts.size() && parts[own].place.field == PromptField::kTool ? &parts[own] : nullptr;
+}
+
 class Difference {
  public:
   explicit Difference(const BreakFacts& facts) : facts_(facts) {
@@ -105,6 +115,9 @@ class Difference {
     part_end_ = own + 1 < parts.size() ? parts[own + 1].begin : Position{} + facts_.prompt_tokens;
     in_template_ = place_.field == PromptField::kTemplate;
     settle_place();
+    if (const PromptPart* tool = place_.field == PromptField::kTool ? nullptr : tool_put_in_or_left_out()) {
+      place_ = tool->place;
+    }
   }
 
   CacheBreak find() {
@@ -138,6 +151,18 @@ class Difference {
     for (const PromptField field : {PromptField::kTool, PromptField::kCalls}) {
       if (previous_.field == field && next_.field == field) place_ = next_;
     }
+  }
+
+  // Only one side has a tool in its changed text. A template that writes the same tools at another place puts none in.
+  const PromptPart* tool_put_in_or_left_out() const {
+    const PromptParts* known = facts_.known_parts;
+    if (!significant() || (known != nullptr && known->tools == facts_.parts->tools)) return nullptr;
+    const auto in_gap = [&](const PromptParts* parts, std::size_t gap) -> const PromptPart* {
+      const PromptPart* tool = parts == nullptr ? nullptr : tool_at(*parts, *facts_.at);
+      return tool != nullptr && tool->begin < *facts_.at + gap ? tool : nullptr;
+    };
+    const PromptPart* here = in_gap(facts_.parts, facts_.comparison.here_gap);
+    return here != nullptr ? here : in_gap(known, facts_.comparison.there_gap);
   }
 
   BreakKind kind(VolatileText what) const {
@@ -303,7 +328,9 @@ bool shares_by_chance(const BreakFacts& facts, const CacheBreak& found) {
   const bool by_text = found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kNewContent ||
                        found.kind == BreakKind::kToolsChanged || found.kind == BreakKind::kToolsReordered ||
                        (found.kind == BreakKind::kVolatileText && found.what == VolatileText::kNone);
-  return by_text && facts.comparison.common * 2 < facts.prompt_tokens;
+  // Tools that were put in are new, however many they are.
+  const std::size_t put_in = found.kind == BreakKind::kToolsChanged ? facts.comparison.here_gap : 0;
+  return by_text && facts.comparison.common * 2 < facts.prompt_tokens - std::min(put_in, facts.prompt_tokens);
 }
 // The difference tells more than that nothing is known of a prompt that begins like this one.
 bool tells_more(const BreakFacts& facts, const CacheBreak& found) {

@@ -118,7 +118,8 @@ struct BreakFacts {
   Hindrance hindrance = Hindrance::kNone;
   std::optional<Position> at = {};  // the first token that differs from the nearest known prompt; empty: none differs
   Comparison comparison = {};       // from there on
-  const PromptParts* parts = nullptr;  // null: the prompt has no messages
+  const PromptParts* parts = nullptr;        // null: the prompt has no messages
+  const PromptParts* known_parts = nullptr;  // of the nearest known prompt; null: not known
   BreakText text = {};
   KnownFrom known_from = KnownFrom::kUnknown;
   ThoughtTags thoughts = {};

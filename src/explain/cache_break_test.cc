@@ -166,6 +166,51 @@ TEST(CacheBreak, Tools) {
   EXPECT_EQ(Differing(210, changed(1, 1, 590), {"Today is May ", "4", "5", ".\n"}).kind(), kVolatileText);
 }
 
+// The tools of conversation() begin at 110 and 205, after the template's words at 100 and 200; the words at 300 end
+// them.
+TEST(CacheBreak, ToolsPutInOrLeftOut) {
+  const PromptParts with_tools = conversation();
+  PromptParts with_one = conversation();
+  with_one.tools = 1;
+  with_one.parts.erase(with_one.parts.begin() + 5);
+  PromptParts without = with_one;
+  without.tools = 0;
+  without.parts.erase(without.parts.begin() + 3);
+  struct Case {
+    const char* what;
+    std::uint32_t at;
+    Comparison comparison;
+    const PromptParts& here;
+    const PromptParts* known;
+    BreakKind kind;
+    const char* place;
+  };
+  const Case cases[] = {
+      {"all left out", 102, changed(0, 200, 500), without, &with_tools, kToolsChanged, "tool 1"},
+      {"left out, at a token with the end of the message", 99, changed(1, 200, 500), without, &with_tools,
+       kToolsChanged, "tool 1"},
+      {"the last one left out", 201, changed(0, 100, 500), with_one, &with_tools, kToolsChanged, "tool 2"},
+      {"all put in", 102, changed(200, 0, 500), with_tools, &without, kToolsChanged, "tool 1"},
+      {"put in, and the known prompt is not remembered", 102, changed(200, 0, 500), with_tools, nullptr, kToolsChanged,
+       "tool 1"},
+      {"the last one put in", 202, changed(100, 0, 500), with_tools, &with_one, kToolsChanged, "tool 2"},
+      {"the template writes the same tools elsewhere", 102, changed(0, 200, 500), with_tools, &with_tools,
+       kMessageChanged, "system"},
+      {"nothing after it stayed", 102, changed(0, 200, 31), without, &with_tools, kNewContent, nullptr},
+      {"a message left out before tools", 60, changed(0, 30, 700), with_tools, &without, kMessageChanged, "system"},
+      {"a message put in after tools", 302, changed(100, 0, 500), with_tools, &with_one, kMessageChanged, nullptr},
+  };
+  for (const Case& one : cases) {
+    Differing differing(one.at, one.comparison, {"end.", "a", "b", "\n"});
+    differing.parts = one.here;
+    differing.facts.known_parts = one.known;
+    EXPECT_EQ(to_string(differing.kind()), to_string(one.kind)) << one.what;
+    if (one.kind == kToolsChanged) {
+      EXPECT_EQ(place_name(differing.find()), one.place) << one.what;
+    }
+  }
+}
+
 TEST(CacheBreak, CallsInOtherWords) {
   const BreakText spaced{"{\"path\"", ": \"a\", \"n\": 1", ":\"a\",\"n\":1", "}"};
   EXPECT_EQ(Differing(520, changed(9, 7, 200), spaced).kind(), kCallReserialised);

@@ -79,6 +79,19 @@ class Explain(ExplainCase):
                 self.assertEqual((found["kind"], found["place"], found["tool"]), ("tools-changed", "tool 2", 1))
                 self.assertGreater(found["lost_tokens"], 100)
 
+    def test_tools_that_are_put_in_or_left_out(self):
+        server = self.server(*QWEN)
+        for dialect in CHATS:
+            for first, second, place in ((3, 0, "tool 1"), (3, 2, "tool 3"), (0, 3, "tool 1"), (2, 3, "tool 3")):
+                seed = self.seed()
+                tools = [tool(f"tool{i}", words(60, seed + i)) for i in range(3)]
+                talks = [Talk(words(40, seed), tools[:count], [says(words(80, seed + 5))]) for count in (first, second)]
+                with self.subTest(dialect=dialect, tools=(first, second)):
+                    found = self.break_of(server, dialect, *talks, headers={"X-Session-Id": f"s{seed}"})
+                    self.assertEqual((found["kind"], found["place"]), ("tools-changed", place), found)
+                    self.assertEqual((found["field"], found["tool"]), ("tool", int(place[-1]) - 1))
+                    self.assertGreater(found["lost_tokens"], 60)
+
     def test_a_call_in_other_words(self):
         server = self.server(*QWEN)
         for dialect in CHATS:

@@ -1,5 +1,6 @@
 #include "server/run/break_finder.h"
 
+
 #include <algorithm>
 #include <utility>
 
@@ -47,7 +48,8 @@ bool begins_alike(TokenSpan tokens, TokenSpan other, std::size_t beginning) {
 
 // ---- what clients sent ----
 
-void OwnPrompts::remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens) {
+void OwnPrompts::remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens,
+                          std::shared_ptr<const PromptParts> parts) {
   if (tokens.empty() || tokens.size() > most_tokens_) return;
   const auto goes_on = [&](const Prompt& prompt) {
     const std::size_t size = prompt.tokens.size();
@@ -58,7 +60,7 @@ void OwnPrompts::remember(std::uint64_t owner, std::uint64_t conversation, Token
     tokens_ -= earlier->tokens.size();
     prompts_.erase(earlier);
   }
-  prompts_.push_back({owner, conversation, {tokens.begin(), tokens.end()}});
+  prompts_.push_back({owner, conversation, {tokens.begin(), tokens.end()}, std::move(parts)});
   tokens_ += tokens.size();
   while (tokens_ > most_tokens_ || prompts_.size() > kMostPrompts) {
     tokens_ -= prompts_.front().tokens.size();
@@ -91,7 +93,15 @@ explain::KnownFrom OwnPrompts::known_from(std::uint64_t owner, std::uint64_t con
   return sent(false) ? explain::KnownFrom::kAnother : explain::KnownFrom::kUnknown;
 }
 
+const PromptParts* OwnPrompts::parts_of(TokenSpan before, TokenSpan run) const {
+  for (auto prompt = prompts_.rbegin(); prompt != prompts_.rend(); ++prompt) {
+    if (prompt->parts != nullptr && has(*prompt, before, run)) return prompt->parts.get();
+  }
+  return nullptr;
+}
+
 // ---- finding breaks ----
+
 
 const Asker& asker_of(const Job& job) {
   static const Asker kNobody;
@@ -156,12 +166,15 @@ explain::BreakFacts BreakFinder::facts_of(const BeginningRequest& request) const
   return facts;
 }
 
+}
+
 void BreakFinder::add_texts(const BeginningRequest& request, explain::BreakFacts& facts) const {
   const std::size_t at = facts.at->value();
   const TokenSpan here = request.tokens.subspan(at);
   facts.comparison = explain::compare(here, request.known_rest);
   facts.known_from = own_.known_from(asker_of(request.job).owner, asker_of(request.job).conversation,
                                      request.tokens.first(at), up_to(request.known_rest, kTokensShown));
+  facts.known_parts = own_.parts_of(request.tokens.first(at), up_to(request.known_rest, kTokensShown));
   const std::size_t before = std::min(at, kTokensBefore);
   const explain::Comparison& compared = facts.comparison;
   facts.text.before = options_->text(request.tokens.subspan(at - before, before));
@@ -213,7 +226,7 @@ void BreakFinder::note_visit(const BeginningRequest& request) {
 void BreakFinder::end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found, TokenSpan tokens,
                       std::int64_t now_ns) {
   if (!wanted() || job.ahead || found == nullptr) return;
-  if (job.cache_prompt) own_.remember(asker_of(job).owner, asker_of(job).conversation, tokens);
+  if (job.cache_prompt) own_.remember(asker_of(job).owner, asker_of(job).conversation, tokens, asker_of(job).parts);
   if (options_->sink == nullptr) return;
   options_->sink->on_explained({.id = job.id,
                                 .kind = job.kind,

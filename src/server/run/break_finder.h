@@ -32,8 +32,10 @@ class OwnPrompts {
 
   explicit OwnPrompts(std::size_t most_tokens = kMostTokens) : most_tokens_(most_tokens) {}
 
-  // A prompt that goes on from a remembered one of its conversation (0: not named) takes its place.
-  void remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens);
+  // A prompt that goes on from a remembered one of its conversation (0: not named) takes its place. `parts` are those
+  // of the prompt, or null.
+  void remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens,
+                std::shared_ptr<const PromptParts> parts = nullptr);
   // Returns true if the owner is known to have sent or received this run of tokens after these.
   bool has(std::uint64_t owner, TokenSpan before, TokenSpan run) const;
   // Returns in which conversation the owner sent this run after these. Unknown if no conversation is named (0), or the
@@ -46,6 +48,7 @@ class OwnPrompts {
     std::uint64_t owner;
     std::uint64_t conversation;
     std::vector<TokenId> tokens;
+    std::shared_ptr<const PromptParts> parts;
   };
 
   static bool has(const Prompt& prompt, TokenSpan before, TokenSpan run);

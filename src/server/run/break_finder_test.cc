@@ -44,6 +44,22 @@ TEST(OwnPrompts, TellConversationsOfOneOwnerApart) {
   EXPECT_EQ(own.known_from(1, 6, before, run), kSameConversation);
 }
 
+TEST(OwnPrompts, KeepThePartsOfPrompts) {
+  OwnPrompts own;
+  const Tokens prompt = counting(100);
+  const TokenSpan all(prompt);
+  const auto parts = std::make_shared<PromptParts>();
+  own.remember(1, 0, prompt, parts);
+  own.remember(2, 0, prompt);
+  EXPECT_EQ(own.parts_of(all.first(50), all.subspan(50, 10)), parts.get()) << "the other prompt has no parts";
+  EXPECT_EQ(own.parts_of(all.first(49), all.subspan(50, 10)), nullptr) << "another place";
+  const auto newer = std::make_shared<PromptParts>();
+  own.remember(3, 0, prompt, newer);
+  EXPECT_EQ(own.parts_of(all.first(50), all.subspan(50, 10)), newer.get());
+}
+
+}
+
 TEST(OwnPrompts, AreBounded) {
   OwnPrompts own(250);
   own.remember(1, 0, counting(100));
@@ -91,7 +107,7 @@ class BreakFinderTest : public PartsTest {
     return breaks.find({.job = job,
                         .stats = stats,
                         .tokens = prompt,
-                        .asker = nullptr,
+                        .asker = job.asker.get(),
                         .difference = difference ? &*difference : nullptr,
                         .known_rest = rest});
   }
@@ -127,6 +143,26 @@ TEST_F(BreakFinderTest, ADifferenceHasTextsAndALoss) {
   EXPECT_FALSE(found->texts.shows_there) << "nobody is known to have sent it";
 }
 
+TEST_F(BreakFinderTest, ToolsThatAPromptLeavesOutAreNamed) {
+  const auto parts_of = [](bool with_tool) {
+    auto parts = std::make_shared<PromptParts>();
+    parts->parts = {{Position{}, {PromptField::kContent, PromptRole::kSystem, 0}}, {Position{100}, {}}};
+    if (with_tool) parts->parts.push_back({Position{102}, {PromptField::kTool, PromptRole::kNone, 0}});
+    parts->tools = with_tool ? 1 : 0;
+    return parts;
+  };
+  BreakFinder breaks = make();
+  const Tokens known = counting(400);
+  asker.parts = parts_of(true);
+  breaks.end(job, stats, find(breaks, known, {}), known, 1);
+  Tokens without = known;
+  without.erase(without.begin() + 101, without.begin() + 250);
+  asker.parts = parts_of(false);
+  const auto found = find(breaks, without, known)->found;
+  EXPECT_EQ(to_string(found.kind), to_string(BreakKind::kToolsChanged));
+  EXPECT_EQ(place_name(found), "tool 1");
+}
+
 TEST_F(BreakFinderTest, TheKnownTextIsShownToThoseWhoSentIt) {
   BreakFinder breaks = make();
   const Tokens known = counting(300);
@@ -137,6 +173,8 @@ TEST_F(BreakFinderTest, TheKnownTextIsShownToThoseWhoSentIt) {
   EXPECT_FALSE(find(breaks, changed(known, 100), known)->texts.shows_there);
   BreakFinder open = make({.shows_all = true});
   EXPECT_TRUE(find(open, changed(known, 100), known)->texts.shows_there) << "--explain-text";
+}
+
 }
 
 TEST_F(BreakFinderTest, LostStateIsNamed) {
@@ -151,6 +189,8 @@ TEST_F(BreakFinderTest, LostStateIsNamed) {
   EXPECT_EQ(found->found.kind, BreakKind::kEvicted);
   EXPECT_EQ(found->found.lost->cause, explain::LossCause::kForgotten);
   EXPECT_GE(found->found.lost_tokens, 128U);
+}
+
 }
 
 // The prompt was known to its end when the request came; its load found the rows damaged.
