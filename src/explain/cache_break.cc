@@ -122,7 +122,7 @@ class Difference {
 
   CacheBreak find() {
     CacheBreak found{.at = facts_.at, .has_place = has_place_, .place = place_, .differs = true};
-    found.lost_tokens = facts_.comparison.common;
+    found.lost_tokens = significant() ? facts_.comparison.common : 0;
     found.what = volatile_text({facts_.text.before, facts_.text.here, facts_.text.there, facts_.text.after});
     found.kind = kind(found.what);
     if (found.kind != BreakKind::kVolatileText) found.what = VolatileText::kNone;

@@ -39,7 +39,7 @@ enum class BreakKind : std::uint8_t {
   kPromptScored,
   kNotCacheable,
 };
-// Fewer lost tokens are not worth a name of their own, and no offence.
+// Fewer tokens that two prompts share after their difference are no loss; fewer lost tokens of any kind are no offence.
 inline constexpr std::size_t kLeastLost = 32;
 inline constexpr std::size_t kBreakKinds = static_cast<std::size_t>(BreakKind::kNotCacheable) + 1;
 std::string_view to_string(BreakKind kind);  // "volatile-text"
