@@ -36,9 +36,11 @@ std::vector<Finding> judge_directory(const DirectoryFacts& facts) {
                                            facts.distrusted, facts.distrusted == 1 ? "" : "s")});
   }
   if (facts.quarantined > 0) {
-    found.push_back({kProblem, fmt::format("{} damaged file{} in quarantine: check the disk, then run kvkeep cache "
-                                           "verify",
-                                           facts.quarantined, facts.quarantined == 1 ? " lies" : "s lie")});
+    const bool one = facts.quarantined == 1;
+    found.push_back(
+        {kProblem, fmt::format("{} damaged file{} in quarantine: check the disk, run kvkeep cache verify to "
+                               "check the other files, then kvkeep cache gc --all to remove {}",
+                               facts.quarantined, one ? " lies" : "s lie", one ? "it" : "them")});
   }
   if (facts.foreign_names > 0) {
     found.push_back({kNote, fmt::format("{} name{} in the directory {} not kvkeep's", facts.foreign_names,

@@ -93,6 +93,14 @@ TEST(DoctorChecks, SettingsThatMakeCachingUseless) {
   EXPECT_EQ(notes(judged("-m x.gguf --replay off --match token --stabilize none")), 3U);
 }
 
+// `cache verify` checks the served files only, and plain `cache gc` keeps the quarantine.
+TEST(DoctorChecks, TheAdviceForDamagedFilesEndsThem) {
+  DirectoryFacts facts{.path = "/d", .free = mebibytes(500), .reserve = mebibytes(100), .quarantined = 1};
+  EXPECT_TRUE(judge_directory(facts)[1].text.ends_with("then kvkeep cache gc --all to remove it"));
+  facts.quarantined = 2;
+  EXPECT_TRUE(judge_directory(facts)[1].text.ends_with("to remove them"));
+}
+
 TEST(DoctorChecks, LinesBeginWithTheirWeight) {
   EXPECT_EQ(finding_line({Severity::kFine, "x"}), "ok    x\n");
   EXPECT_EQ(finding_line({Severity::kNote, "x"}), "note  x\n");
