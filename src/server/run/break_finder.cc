@@ -100,6 +100,14 @@ const PromptParts* OwnPrompts::parts_of(TokenSpan before, TokenSpan run) const {
   return nullptr;
 }
 
+std::size_t OwnPrompts::shared_with(std::uint64_t owner, TokenSpan prompt) const {
+  std::size_t most = 0;
+  for (const Prompt& other : prompts_) {
+    if (other.owner == owner) most = std::max(most, common_prefix(other.tokens, prompt));
+  }
+  return most;
+}
+
 // ---- finding breaks ----
 
 
@@ -159,6 +167,7 @@ explain::BreakFacts BreakFinder::facts_of(const BeginningRequest& request) const
   }
   const bool damaged = facts.lost && facts.lost->cause == explain::LossCause::kDamaged;
   if (damaged && facts.hindrance == Hindrance::kLoadFailed) facts.hindrance = Hindrance::kDamaged;
+  if (facts.lost && facts.lost->tokens > 0) add_unkept(request, facts);
   if (request.difference != nullptr) {
     add_texts(request, facts);
   }
@@ -166,6 +175,12 @@ explain::BreakFacts BreakFinder::facts_of(const BeginningRequest& request) const
   return facts;
 }
 
+// Of a prompt larger than its tier the end never got there, and its beginning was lost: the client's own prompts tell
+// how much was computed.
+void BreakFinder::add_unkept(const BeginningRequest& request, explain::BreakFacts& facts) const {
+  const std::size_t computed = own_.shared_with(asker_of(request.job).owner, request.tokens);
+  const std::size_t known = std::min(facts.known_tokens, computed);
+  facts.lost->tokens = std::max(facts.lost->tokens, computed - known);
 }
 
 void BreakFinder::add_texts(const BeginningRequest& request, explain::BreakFacts& facts) const {

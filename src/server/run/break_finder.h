@@ -41,6 +41,11 @@ class OwnPrompts {
   // Returns in which conversation the owner sent this run after these. Unknown if no conversation is named (0), or the
   // owner is not known to have sent the run.
   explain::KnownFrom known_from(std::uint64_t owner, std::uint64_t conversation, TokenSpan before, TokenSpan run) const;
+  // Returns the parts of the newest prompt, of any owner, that has this run after these; null if none is remembered.
+  // The parts stay until another prompt is remembered.
+  const PromptParts* parts_of(TokenSpan before, TokenSpan run) const;
+  // Returns how many tokens the prompt shares at most with one that the owner sent or received.
+  std::size_t shared_with(std::uint64_t owner, TokenSpan prompt) const;
   std::size_t tokens() const { return tokens_; }
 
  private:
@@ -100,6 +105,7 @@ class BreakFinder {
   };
 
   explain::BreakFacts facts_of(const BeginningRequest& request) const;
+  void add_unkept(const BeginningRequest& request, explain::BreakFacts& facts) const;
   void add_texts(const BeginningRequest& request, explain::BreakFacts& facts) const;
   void add_unknown(const BeginningRequest& request, explain::BreakFacts& facts) const;
   ShownTexts shown_texts(const BeginningRequest& request) const;

@@ -58,6 +58,13 @@ TEST(OwnPrompts, KeepThePartsOfPrompts) {
   EXPECT_EQ(own.parts_of(all.first(50), all.subspan(50, 10)), newer.get());
 }
 
+TEST(OwnPrompts, ShareWithTheirOwnersOnly) {
+  OwnPrompts own;
+  own.remember(1, 0, counting(100));
+  own.remember(1, 0, counting(50, 900));
+  EXPECT_EQ(own.shared_with(1, counting(80)), 80U);
+  EXPECT_EQ(own.shared_with(1, counting(200)), 100U);
+  EXPECT_EQ(own.shared_with(2, counting(80)), 0U);
 }
 
 TEST(OwnPrompts, AreBounded) {
@@ -191,6 +198,24 @@ TEST_F(BreakFinderTest, LostStateIsNamed) {
   EXPECT_GE(found->found.lost_tokens, 128U);
 }
 
+// The tier was smaller than the prompt: only the beginning got there, and was lost.
+TEST_F(BreakFinderTest, ALossReachesToTheEndOfWhatTheClientSent) {
+  Sequences sequences = make_sequences();
+  const Tokens prompt = counting(1'000);
+  run(sequences, counting(200));
+  executor.run_all();
+  sequences.clear_idle();  // it holds the state
+  ASSERT_TRUE(cache.forget(counting(200)).ok());
+  BreakFinder breaks = make();
+  asker.owner = 5;
+  EXPECT_LE(find(breaks, prompt, {})->found.lost_tokens, 200U);
+  breaks.end(job, stats, find(breaks, prompt, {}), prompt, 1);
+  EXPECT_EQ(find(breaks, prompt, {})->found.lost_tokens, 1'000U);
+  Tokens other = prompt;
+  other[600] = 7;
+  EXPECT_EQ(find(breaks, other, {})->found.lost_tokens, 600U) << "only what they share was computed";
+  asker.owner = 6;
+  EXPECT_LE(find(breaks, prompt, {})->found.lost_tokens, 200U) << "another client sent it";
 }
 
 // The prompt was known to its end when the request came; its load found the rows damaged.
