@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "server/api/cache_lookup.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
+#include "server/api/known_fields.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -20,17 +23,20 @@ constexpr auto kPromptFields = std::to_array<std::string_view>(
 constexpr auto kPrefixFields = std::to_array<std::string_view>({"id", "cache_salt", "lora"});
 constexpr auto kClearFields = std::to_array<std::string_view>({"id", "cache_salt", "lora", "all", "unused_s"});
 
-// `more`: fields besides those of a prompt.
-Status check_fields(const Json& body, std::span<const std::string_view> more) {
-  for (const auto& [name, value] : body.items()) {
-    const bool known = std::ranges::count(kPromptFields, name) + std::ranges::count(more, name) > 0;
-    if (!known) return invalid(fmt::format("unknown field '{}'", name));
-  }
-  return {};
-}
-
 bool names_prompt(const Json& body) {
   return field(body, "messages") != nullptr || field(body, "prompt") != nullptr || field(body, "tokens") != nullptr;
+}
+
+// A prompt may come as the whole request that sent it. Other fields than requests have are slips, after which something
+// else would be forgotten. `more`: fields besides those of a prompt.
+Status check_fields(const Json& body, std::span<const std::string_view> more) {
+  const Dialect dialect = field(body, "messages") != nullptr ? Dialect::kChat : Dialect::kCompletions;
+  const std::vector<std::string> requests = names_prompt(body) ? known_fields(dialect) : std::vector<std::string>();
+  for (const auto& [name, value] : body.items()) {
+    const bool known = std::ranges::count(kPromptFields, name) + std::ranges::count(more, name) > 0;
+    if (!known && !std::ranges::binary_search(requests, name)) return invalid(fmt::format("unknown field '{}'", name));
+  }
+  return {};
 }
 
 Result<std::string> read_id(const Json& body) {

@@ -59,6 +59,18 @@ TEST(CacheOrders, OtherNamesAreRefused) {
   }
 }
 
+// As lookup takes it: the body of a request that was sent.
+TEST(CacheOrders, APromptMayComeAsTheWholeRequest) {
+  const std::string chat =
+      R"("messages": [{"role": "user", "content": "x"}], "model": "m", "max_tokens": 9, "temperature": 0, "stream": true)";
+  EXPECT_EQ(prefix_refusal("{" + chat + "}"), "accepted");
+  EXPECT_EQ(clear_refusal("{" + chat + "}"), "accepted");
+  EXPECT_EQ(prefix_refusal(R"({"prompt": "x", "n_predict": 9, "stop": ["y"]})"), "accepted");
+  EXPECT_EQ(clear_refusal("{" + chat + R"(, "unused": 5})"), "unknown field 'unused'");
+  EXPECT_EQ(clear_refusal(R"({"all": true, "max_tokens": 9})"), "unknown field 'max_tokens'") << "there is no prompt";
+  EXPECT_EQ(prefix_refusal(R"({"id": "01234567", "stream": true})"), "unknown field 'stream'");
+}
+
 TEST(CacheOrders, ClearingNamesItsScope) {
   EXPECT_FALSE(parse_clear(R"({"all": true})", kDefaults)->prefix);
   EXPECT_EQ(parse_clear(R"({"unused_s": 60})", kDefaults)->unused_s, 60);
