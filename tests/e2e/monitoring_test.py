@@ -161,7 +161,7 @@ class Slots(FlagCase):
 
         def complete(slot, server=server):
             reply = server.post("/completion", {"prompt": prompt, "id_slot": slot, "n_predict": 8, "temperature": 0})
-            self.assertEqual(reply["id_slot"], slot % 2)
+            self.assertEqual((reply["id_slot"], reply["timings"]["id_slot"]), (slot % 2, slot % 2))
             return reply["timings"]["prompt_n"], reply["timings"]["cache_n"]
 
         def act(slot, action, server=server, **body):

@@ -102,6 +102,7 @@ Json timings_json(const Timings& timings) {
   };
   if (!timings.cache_miss_reason.empty()) json["cache_miss_reason"] = timings.cache_miss_reason;
   if (timings.cache_break) json["cache_break"] = *timings.cache_break;
+  if (timings.slot) json["id_slot"] = *timings.slot;
   return json;
 }
 

@@ -55,6 +55,7 @@ struct Timings {
   std::string cache_point = "none";      // tier of the point that was restored next to the rows
   std::string cache_miss_reason = {};    // why cache_n is not larger; "" leaves the field out
   std::optional<Json> cache_break = {};  // the same with its place, price and advice; empty leaves the field out
+  std::optional<std::size_t> slot = {};  // where the request ran; empty leaves the field out
 };
 
 struct PrefillProgress {

@@ -108,6 +108,7 @@ api::GenerationResult Choice::take_result() {
   result.by_line_limit = done_->by_line_limit;
   result.prompt_tokens = done_->stats.prompt_tokens;
   result.timings = timings_of(done_->stats);
+  result.timings.slot = slot_;
   if (found_break_ != nullptr) result.timings.cache_break = break_json(*found_break_, done_->stats, BreakTexts::kOwn);
   result.reasoning_tokens = reasoning_tokens_;
   result.content = std::move(content_);

@@ -30,7 +30,8 @@ GenerationResult result() {
                     .ram_tokens = 4,
                     .disk_tokens = 0,
                     .cache_point = "disk",
-                    .cache_miss_reason = "new-tokens"};
+                    .cache_miss_reason = "new-tokens",
+                    .slot = 1};
   values.reasoning_tokens = 2;
   return values;
 }
@@ -39,7 +40,7 @@ const std::string expected_timings =
     R"("timings":{"cache_n":6,"prompt_n":4,"prompt_ms":8.0,"prompt_per_token_ms":2.0,"prompt_per_second":500.0,)"
     R"("predicted_n":3,"predicted_ms":1.0,"predicted_per_token_ms":0.5,"predicted_per_second":2000.0,)"
     R"("cache_source":"ram-token","cache_tokens":{"memory":2,"ram":4,"disk":0,"shared":0},"cache_point":"disk",)"
-    R"("cache_miss_reason":"new-tokens"})";
+    R"("cache_miss_reason":"new-tokens","id_slot":1})";
 const std::string expected_usage =
     R"("usage":{"completion_tokens":3,"prompt_tokens":10,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":6},)"
     R"("completion_tokens_details":{"reasoning_tokens":2}})";
