@@ -264,8 +264,8 @@ server::AuditOptions audit_options(const ServeOptions& options) {
 // no prompt can add a line to the log or send commands to a terminal.
 server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Vocabulary> vocabulary) {
   if (!log.trace_prompts) return {};
-  return [vocabulary = std::move(vocabulary)](TokenSpan tokens) {
-    const nlohmann::json text = vocabulary->text_of(tokens, /*with_special=*/true);
+  return [vocabulary = std::move(vocabulary)](TokenSpan ids) {
+    const nlohmann::json text = server::named_text([&](TokenSpan run) { return vocabulary->text_of(run, true); }, ids);
     return inspect::harmless(text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
 }

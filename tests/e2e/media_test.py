@@ -179,6 +179,16 @@ class Reuse(MediaCase):
         self.assertLess(timings(words_before)["cache_n"], 10)
         self.assertEqual(self.encoded_files(server), 2, "its rows are others, its embeddings are not")
 
+    def test_an_explanation_tells_pictures_apart(self):
+        server = self.start("qwen3vl")
+        for picture in (1, 2):
+            reply = self.ask(server, [system(words(60, 1)), shows(png(picture), words(60, 2))])
+        found = timings(reply)["cache_break"]
+        names = [re.search(r"\[media ([0-9a-f]{8})\]", found["text"][side])[1] for side in ("here", "there")]
+        self.assertNotEqual(*names)
+        self.assertNotEqual(found.get("what"), "number", "the name of a file is no text that changes")
+
+
     @covers("--mmproj", "-mm")
     def test_sound(self):
         self.check_sound()

@@ -1,9 +1,11 @@
 #include "server/run/break_finder.h"
 
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/media_ids.h"
 #include "cache/cache.h"
 
 namespace kvkeep::server {
@@ -110,6 +112,20 @@ std::size_t OwnPrompts::shared_with(std::uint64_t owner, TokenSpan prompt) const
 
 // ---- finding breaks ----
 
+std::string named_text(const TextOfTokens& text, TokenSpan tokens) {
+  constexpr std::uint32_t kName = (1U << 30) - 1;
+  std::string all;
+  while (!tokens.empty()) {
+    const bool is_media = is_media_id(tokens.front());
+    const auto end = std::ranges::find_if(tokens, [&](TokenId id) { return is_media_id(id) != is_media; });
+    const TokenSpan run = tokens.first(static_cast<std::size_t>(end - tokens.begin()));
+    const auto first = static_cast<std::uint32_t>(run.front());
+    const bool has_name = is_media && (first & (1U << 30)) != 0;  // else the run begins within a chunk
+    all += has_name ? fmt::format("[media {:08x}]", first & kName) : text(run);
+    tokens = tokens.subspan(run.size());
+  }
+  return all;
+}
 
 const Asker& asker_of(const Job& job) {
   static const Asker kNobody;
@@ -220,9 +236,9 @@ ShownTexts BreakFinder::shown_texts(const BeginningRequest& request) const {
   const std::size_t at = request.difference->at.value();
   const std::size_t before = std::min(at, kTokensShown);
   const TokenSpan there = up_to(request.known_rest, kTokensShown);
-  return {.before = options_->text(request.tokens.subspan(at - before, before)),
-          .here = options_->text(up_to(request.tokens.subspan(at), kTokensShown)),
-          .there = options_->text(there),
+  return {.before = named_text(options_->text, request.tokens.subspan(at - before, before)),
+          .here = named_text(options_->text, up_to(request.tokens.subspan(at), kTokensShown)),
+          .there = named_text(options_->text, there),
           .shows_there = options_->shows_all || own_.has(asker_of(request.job).owner, request.tokens.first(at), there)};
 }
 

@@ -65,6 +65,10 @@ class OwnPrompts {
 
 // Returns the bytes of a run of tokens, markers included.
 using TextOfTokens = std::function<std::string(TokenSpan)>;
+// Returns the same for people, who are to tell pictures apart: a picture or sound that begins there is
+// "[media 1a2b3c4d]", with bits of its file's name (base/media_ids.h). Such a name is no text that decides: it would
+// pass for a number that changes.
+std::string named_text(const TextOfTokens& text, TokenSpan tokens);
 
 struct ExplainOptions {
   TextOfTokens text = {};

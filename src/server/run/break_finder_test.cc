@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/media_ids.h"
 #include "server/run/parts_fixture.h"
 
 namespace kvkeep::server {
@@ -182,6 +183,23 @@ TEST_F(BreakFinderTest, TheKnownTextIsShownToThoseWhoSentIt) {
   EXPECT_TRUE(find(open, changed(known, 100), known)->texts.shows_there) << "--explain-text";
 }
 
+TEST(NamedText, TellsPicturesApart) {
+  const auto text = [](TokenSpan tokens) { return is_media_id(tokens.front()) ? "[media]" : numbered_text(tokens); };
+  MediaHash file;
+  const Tokens first = media_ids(file, 0, {.embeddings = 8, .positions = 8});
+  file.bytes[0] = 1;
+  const Tokens second = media_ids(file, 0, {.embeddings = 8, .positions = 8});
+  const auto shown = [&](const Tokens& picture) {
+    Tokens tokens = {3, 4};
+    tokens.insert(tokens.end(), picture.begin(), picture.end());
+    tokens.push_back(5);
+    return named_text(text, tokens);
+  };
+  EXPECT_NE(shown(first), shown(second));
+  EXPECT_TRUE(shown(first).starts_with(" 3 4[media ")) << shown(first);
+  EXPECT_TRUE(shown(first).ends_with("] 5")) << shown(first);
+  EXPECT_EQ(shown(first).size(), std::string(" 3 4[media 12345678] 5").size()) << shown(first);
+  EXPECT_EQ(named_text(text, TokenSpan(first).subspan(1)), "[media]") << "it begins within the picture";
 }
 
 TEST_F(BreakFinderTest, LostStateIsNamed) {
