@@ -61,8 +61,8 @@ Result<std::unique_ptr<engine::llama::LlamaVocabulary>> vocabulary_of(const Cach
 }
 
 bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
-  return std::ranges::all_of(ids,
-                             [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocabulary.size(); });
+  return std::ranges::all_of(
+      ids, [&](TokenId id) { return is_media_id(id) || static_cast<std::size_t>(id) < vocabulary.size(); });
 }
 
 // Enough for the words of a line.
@@ -83,17 +83,32 @@ class LineWords {
   std::string of(TokenSpan ids) const {
     if (!knows(*vocabulary_, ids)) return {};
     std::string text;
-    for (TokenSpan rest = chat::from_last_user_text(ids, openings_); text.empty() && !rest.empty();) {
+    for (TokenSpan rest = chat::from_last_user_text(ids, openings_); !rest.empty();) {
       const auto marker = std::ranges::find_if(rest, [&](TokenId id) { return markers_.contains(id); });
-      const auto size = static_cast<std::size_t>(marker - rest.begin());
-      text = vocabulary_->text_of(rest.first(std::min(size, kTokensOfWords)), true);
-      text.erase(0, text.find_first_not_of(" \t\r\n"));
-      rest = rest.subspan(std::min(size + 1, rest.size()));
+      const TokenSpan piece = rest.first(static_cast<std::size_t>(marker - rest.begin()));
+      const std::string words = words_of(piece);
+      if (!text.empty() && !words.empty()) text += ' ';
+      text += words;
+      // People know a picture by the words after it.
+      const bool is_media = std::ranges::all_of(piece, is_media_id);
+      const bool ends = marker == rest.end() || vocabulary_->is_end_of_generation(*marker);
+      if (!text.empty() && (!is_media || ends)) break;
+      rest = rest.subspan(std::min(piece.size() + 1, rest.size()));
     }
     return text;
   }
 
  private:
+  // The ids of a large picture are one word.
+  std::string words_of(TokenSpan piece) const {
+    const auto text_begin = std::ranges::find_if_not(piece, is_media_id);
+    const auto most =
+        std::min<std::size_t>(static_cast<std::size_t>(text_begin - piece.begin()) + kTokensOfWords, piece.size());
+    std::string text = vocabulary_->text_of(piece.first(most), true);
+    text.erase(0, text.find_first_not_of(" \t\r\n"));
+    return text;
+  }
+
   const std::unique_ptr<engine::llama::LlamaVocabulary> vocabulary_;
   const chat::MarkerSet markers_;
   chat::TurnOpenings openings_;

@@ -188,6 +188,13 @@ class Reuse(MediaCase):
         self.assertNotEqual(*names)
         self.assertNotEqual(found.get("what"), "number", "the name of a file is no text that changes")
 
+    def test_lists_show_the_words_beside_a_picture(self):
+        directory = fresh_directory()
+        server = self.start("qwen3vl", "--kv-disk-dir", directory)
+        self.ask(server, [system(words(60, 1)), shows(png(1), "Which flower is it?", words(40, 2))])
+        server.stop()
+        listed = run_program("cache", "ls", "--kv-disk-dir", directory)
+        self.assertIn("[media] Which flower is it?", listed.stdout, listed.stderr)
 
     @covers("--mmproj", "-mm")
     def test_sound(self):
