@@ -76,6 +76,9 @@ std::vector<Finding> judge_speed(const SpeedFacts& facts);
 // Settings that make caching useless, or nearly so.
 std::vector<Finding> judge_settings(const ServeOptions& options);
 
+// There is no offender; `any_requests`: though requests were counted.
+Finding judge_no_offender(bool any_requests);
+
 // "ok    ...", "note  ...", "wrong ...", with a line end.
 std::string finding_line(const Finding& finding);
 

@@ -110,6 +110,11 @@ std::vector<Finding> judge_settings(const ServeOptions& options) {
   return found;
 }
 
+Finding judge_no_offender(bool any_requests) {
+  if (any_requests) return {kFine, "no text kept prompts from being reused"};
+  return {kNote, "nothing is known yet: no request is written down here"};
+}
+
 std::string finding_line(const Finding& finding) {
   const char* word = finding.severity == kFine ? "ok   " : finding.severity == kNote ? "note " : "wrong";
   return fmt::format("{} {}\n", word, finding.text);

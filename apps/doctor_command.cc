@@ -61,7 +61,7 @@ class Report {
         print("      " + text::wrapped(advice, kDoctorColumns - 6, 6));
       }
     }
-    if (shown == 0) add({{Severity::kFine, "no text kept prompts from being reused"}});
+    if (shown == 0) add({judge_no_offender(!offenders.clients().empty())});
   }
   bool wrong() const { return wrong_; }
 

@@ -101,6 +101,11 @@ TEST(DoctorChecks, TheAdviceForDamagedFilesEndsThem) {
   EXPECT_TRUE(judge_directory(facts)[1].text.ends_with("to remove them"));
 }
 
+TEST(DoctorChecks, WithoutRequestsNothingIsFine) {
+  EXPECT_EQ(judge_no_offender(true).severity, Severity::kFine);
+  EXPECT_EQ(judge_no_offender(false).severity, Severity::kNote);
+}
+
 TEST(DoctorChecks, LinesBeginWithTheirWeight) {
   EXPECT_EQ(finding_line({Severity::kFine, "x"}), "ok    x\n");
   EXPECT_EQ(finding_line({Severity::kNote, "x"}), "note  x\n");
