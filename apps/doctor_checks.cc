@@ -8,7 +8,11 @@ namespace {
 
 using enum Severity;
 
-std::string size_text(ByteCount bytes) { return text::memory_size(bytes.value()); }
+std::string size_text(ByteCount bytes) {
+  constexpr std::uint64_t kMebibyte = 1 << 20;
+  if (bytes >= mebibytes(1024)) return text::memory_size(bytes.value());
+  return fmt::format("{} MiB", (bytes.value() + kMebibyte - 1) / kMebibyte);
+}
 
 }  // namespace
 

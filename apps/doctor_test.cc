@@ -101,6 +101,15 @@ TEST(DoctorChecks, TheAdviceForDamagedFilesEndsThem) {
   EXPECT_TRUE(judge_directory(facts)[1].text.ends_with("to remove them"));
 }
 
+TEST(DoctorChecks, SmallSizesAreNotZero) {
+  const auto text_of = [](ByteCount used) {
+    return judge_directory({.path = "/d", .used = used, .budget = mebibytes(512), .free = mebibytes(9'000)})[0].text;
+  };
+  EXPECT_TRUE(text_of(ByteCount{4'096}).starts_with("/d: 1 MiB of 512 MiB used")) << text_of(ByteCount{4'096});
+  EXPECT_TRUE(text_of({}).starts_with("/d: 0 MiB of ")) << text_of({});
+  EXPECT_TRUE(text_of(mebibytes(3 * 1'024)).starts_with("/d: 3.0 GiB of ")) << text_of(mebibytes(3 * 1'024));
+}
+
 TEST(DoctorChecks, WithoutRequestsNothingIsFine) {
   EXPECT_EQ(judge_no_offender(true).severity, Severity::kFine);
   EXPECT_EQ(judge_no_offender(false).severity, Severity::kNote);

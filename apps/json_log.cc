@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <variant>
@@ -54,9 +55,16 @@ Json fields_of(std::string_view message) {
   return fields;
 }
 
+// Seconds, which need no more digits than clocks have.
+double rounded(double seconds) { return std::round(seconds * 1e6) / 1e6; }
+
 Json fields_of(const server::LogFields& given) {
   Json fields = Json::object();
   for (const server::LogField& field : given) {
+    if (const double* seconds = std::get_if<double>(&field.value)) {
+      fields.emplace(field.name, rounded(*seconds));
+      continue;
+    }
     std::visit([&](const auto& value) { fields.emplace(field.name, value); }, field.value);
   }
   return fields;

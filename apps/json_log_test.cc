@@ -46,9 +46,12 @@ TEST(JsonLog, WordsOfClientsAreNoFields) {
 }
 
 TEST(JsonLog, GivenFieldsTakeThePlaceOfWords) {
-  const server::LogFields given{{"end", "stop"}, {"prompt", std::int64_t{7}}, {"lost_s", 0.25}};
-  const Json line = Json::parse(json_log_line(0, "info", "chat done end=error id=2", &given));
-  EXPECT_EQ(line["fields"], Json::parse(R"({"end": "stop", "prompt": 7, "lost_s": 0.25})"));
+  const server::LogFields given{
+      {"end", "stop"}, {"prompt", std::int64_t{7}}, {"lost_s", 0.25}, {"queue", 7.951599999999999e-05}};
+  const std::string text = json_log_line(0, "info", "chat done end=error id=2", &given);
+  const Json fields = Json::parse(R"({"end": "stop", "prompt": 7, "lost_s": 0.25, "queue": 0.00008})");
+  EXPECT_EQ(Json::parse(text)["fields"], fields);
+  EXPECT_TRUE(text.contains(R"("queue":8e-05)")) << "no more digits than clocks have: " << text;
 }
 
 }  // namespace

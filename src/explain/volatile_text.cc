@@ -190,6 +190,13 @@ std::string around(const ChangedText& text, std::string_view changed) {
   return line;
 }
 
+// Only a time of day was put in or left out, next to a date that stayed: "2026-05-04" and "2026-05-04 17:05".
+bool is_time_beside_a_date(const ChangedText& text) {
+  const std::string_view here = first_line(text.here);
+  const std::string_view there = first_line(text.there);
+  return is_time(here) != is_time(there) && !is_date(here) && !is_date(there);
+}
+
 constexpr std::array kGitWords =
     std::to_array<std::string_view>({"gitstatus", "git status", "recent commits", "current branch", "git branch"});
 
@@ -228,7 +235,7 @@ VolatileText volatile_text(const ChangedText& text) {
   const std::string here = around(text, text.here);
   const std::string there = around(text, text.there);
   if (is_time(here) && is_time(there)) return VolatileText::kTime;
-  if (is_date(here) && is_date(there)) return VolatileText::kDate;
+  if (is_date(here) && is_date(there)) return is_time_beside_a_date(text) ? VolatileText::kTime : VolatileText::kDate;
   if (follows_git(text)) return VolatileText::kGitStatus;
   return is_number(text.here) && is_number(text.there) ? VolatileText::kNumber : VolatileText::kNone;
 }

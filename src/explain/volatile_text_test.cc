@@ -61,6 +61,9 @@ TEST(VolatileText, IsNamedByItsWords) {
       {{"[2026/05/04 ", "23:59:59", "23:59:58", "] ready"}, VolatileText::kTime},
       {{"2026-05-04T", "17:05", "17:06", "Z"}, VolatileText::kTime},
       {{"now:", "17:05", "17:06", "\n"}, VolatileText::kTime},
+      {{"It is 2026-05-04", " 17:05:09", "", "\n"}, VolatileText::kTime},
+      {{"It is 2026-05-04", "", " 17:05:09", ".\n"}, VolatileText::kTime},
+      {{"It is ", "2026-05-04 17:05", "2026-05-05", "\n"}, VolatileText::kDate},
       {{"x-anthropic-billing-header: a\nThe user is ", "Ann", "Bob", "\n"}, VolatileText::kNone},
   };
   for (const Case& one : cases) {

@@ -204,10 +204,13 @@ std::vector<Line> frame(const View& view, const Look& look, Size size) {
 
 std::string plain_text(const std::vector<Line>& lines) {
   std::string text;
+  bool was_empty = false;
   for (const Line& line : lines) {
     std::string row;
     for (const Span& span : line.spans) row += span.text;
     row.erase(row.find_last_not_of(' ') + 1);
+    // Nothing needs to stand at a screen's end.
+    if (const bool again = std::exchange(was_empty, row.empty()); again && was_empty) continue;
     text += row + "\n";
   }
   return text;

@@ -94,6 +94,12 @@ TEST(Frame, ShowsEachPartAtTheSizeOfAnOldTerminal) {
   }
 }
 
+TEST(Frame, AsTextIsNoLongerThanItsWords) {
+  const std::string text = plain_text(frame(sample(), kLook, {80, 60}));
+  EXPECT_EQ(text, plain_text(frame(sample(), kLook, {80, 50})));
+  EXPECT_THAT(text, Not(HasSubstr("\n\n\n")));
+}
+
 TEST(Frame, SaysWhatARequestWaitsFor) {
   View view = sample();
   const auto shown = [&] { return plain_text(frame(view, kLook, {80, 24})); };
@@ -238,11 +244,15 @@ TEST(Frame, SendsNothingThatATerminalObeys) {
   for (const List list : kLists) {
     Look look = look_at(list);
     look.explains = true;
-    const std::string text = plain_text(frame(view, look, {80, 24}));
+    const std::vector<Line> lines = frame(view, look, {80, 24});
+    const std::string text = plain_text(lines);
     for (const char byte : text)
       EXPECT_TRUE(byte == '\n' || static_cast<unsigned char>(byte) >= ' ') << static_cast<int>(byte);
     EXPECT_THAT(text, Not(HasSubstr("\x7f")));
-    EXPECT_EQ(std::ranges::count(text, '\n'), 24) << "no line is broken by what it shows";
+    EXPECT_EQ(lines.size(), 24U);
+    for (const Line& line : lines) {
+      EXPECT_EQ(std::ranges::count(plain_text({line}), '\n'), 1) << "no line is broken by what it shows";
+    }
   }
 }
 

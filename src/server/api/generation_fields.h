@@ -74,7 +74,7 @@ Json sampling_json(const engine::SamplingParams& sampling);
 // The text in a tool's result that replaces a part that the model cannot read. A user's own picture is refused, since
 // the answer would not be about it; but a tool's result stays in the conversation, which a client could not continue.
 inline std::string left_out(std::string_view type) {
-  return fmt::format("[{} left out: this model reads text only]", type);
+  return fmt::format("[{} left out: this model does not read it]", type);
 }
 
 // A part of a message that the model cannot read. Clients look for llama-server's words about pictures.

@@ -139,7 +139,7 @@ TEST(Conversation, UnreadableBlocksAreRefusedByName) {
 TEST(Conversation, AToolsPictureDoesNotEndTheConversation) {
   EXPECT_EQ(messages(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[
     {"type":"text","text":"a.png"},{"type":"image","source":{}}]}]})")[0]["content"],
-            "a.png\n[image left out: this model reads text only]");
+            "a.png\n[image left out: this model does not read it]");
 }
 
 TEST(Conversation, BlocksHaveTheirSide) {

@@ -524,7 +524,7 @@ TEST(ChatMessages, AToolsPictureDoesNotEndTheConversation) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(std::get<chat::RenderInput>(request->prompt).messages[1]["content"],
             Json::parse(R"([{"type":"text","text":"a.png"},
-              {"type":"text","text":"[image_url left out: this model reads text only]"}])"));
+              {"type":"text","text":"[image_url left out: this model does not read it]"}])"));
 }
 
 TEST(ChatMessages, APartOfAResultThatHasNoTypeIsRefused) {
