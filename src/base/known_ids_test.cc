@@ -1,4 +1,3 @@
-#include "base/known_ids.h"
 
 #include <gtest/gtest.h>
 

@@ -9,14 +9,14 @@
 // chunk says how its embeddings lie in the model's memory:
 //
 //   bits 0-24  the positions by which the chunk moves on what comes after it
-//   bit 25     the embeddings lie in a plane (M-RoPE): all of them between the chunk's first position and its last,
-//   told
-//              apart by row and column; otherwise one position each
+//   bit 25     the embeddings lie in a plane (M-RoPE): all of them between the chunk's first position and its
+//              last, told apart by row and column; otherwise one position each
 //   bits 26-29 how many ids at the end of the run are only there to hold bits of the name, and have no embedding
 //
 // All other ids are bits of the name: 150 in a run of 6 ids, which is the shortest there is. So a chunk of one
 // embedding, which is not told from another one by 30 bits, has 6 ids. Pure functions; thread safe.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -72,5 +72,20 @@ Result<std::vector<MediaRun>> media_runs(TokenSpan prompt);
 // Returns the last position at or before `at` that does not cut a chunk: where a prefix of the prompt may end. A chunk
 // is computed as one, so that half of it is of no use.
 Position media_floor(std::span<const MediaRun> runs, Position at);
+
+// ---- ids that came from outside, from a file or from another server ----
+//
+// Ids of a prefix are compared with a prompt as far as the prompt goes; those after it, and those of sampled turns, are
+// whatever their writer wrote, and a vocabulary knows no text for an id that is not its own.
+
+// For readers that do not know how many tokens there are: any id that is not negative can be one.
+inline constexpr std::size_t kAnyVocabulary = std::size_t{1} << 31;
+
+// Returns true if all ids are tokens of the vocabulary, which has so many.
+bool are_tokens(TokenSpan ids, std::size_t vocabulary_size);
+
+// Returns true if these can be ids of a segment: tokens, and chunks of pictures or sounds. A segment may begin within a
+// chunk, and end within one.
+bool are_segment_ids(TokenSpan ids, std::size_t vocabulary_size);
 
 }  // namespace kvkeep

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/known_ids.h"
+#include "base/media_ids.h"
 #include "os/file_system.h"
 
 namespace kvkeep::cache {

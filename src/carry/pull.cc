@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "base/known_ids.h"
+#include "base/media_ids.h"
 #include "carry/carry.h"
 #include "carry/lineage.h"
 #include "format/notes.h"

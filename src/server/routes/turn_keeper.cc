@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/known_ids.h"
+#include "base/media_ids.h"
 
 namespace kvkeep::server {
 namespace {
