@@ -28,7 +28,7 @@ class CallsTest : public PartsTest {
     sequences.occupy(*request.seq, {.id = "test"}, {});
     if (phase != Request::Phase::kDecode) return;
     decode(sequences, *request.seq, request.effective.tokens);
-    request.effective.tokens.push_back(5);
+    request.effective.tokens.own().push_back(5);
   }
   Request& runner() { return *active[0]; }
   Request& prefills() { return *active[2]; }
@@ -181,7 +181,7 @@ TEST_F(CallsByMeasure, AreNotJudgedByRoundsWithoutASlice) {
 TEST_F(CallsByMeasure, CompareSlicesOfOneShape) {
   (void)play(policy::CallMeter::kFirstRounds);
   const std::size_t held = sequences[*prefills().seq].tokens.size();
-  prefills().effective.tokens.resize(held + 40 * 64 + 38);
+  prefills().effective.tokens.own().resize(held + 40 * 64 + 38);
   ASSERT_FALSE(begin(calls));
   EXPECT_EQ(policy::next_slice(view())->tokens, 38U);
   EXPECT_EQ(policy::next_slice(calls.shaped(view()))->tokens, 64U);

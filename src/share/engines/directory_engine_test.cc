@@ -81,6 +81,7 @@ TEST(DirectoryEngine, WithoutALimitAsMuchStaysFreeAsObjectsTake) {
   };
   for (std::uint32_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(engine.put(object_name(i), sim::sample_bytes(1, 100), payload, 3600, kFar).ok());
+    ASSERT_TRUE(engine.touch({{object_name(i), payload.size()}}, 3600, kFar).ok());
   }
   files.set_free(ByteCount{40 * 65'536});
   engine.sweep(3600);

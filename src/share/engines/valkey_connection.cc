@@ -40,6 +40,9 @@ constexpr std::size_t kSmallReplyBytes = 64 << 10;
 // servers. A list is reserved as a whole when its size is read, so that a few bytes could claim any memory.
 constexpr std::size_t kMostElements = 32 * 16'384;
 constexpr int kMostDepth = 8;
+// Answers of several nodes are read one after the other: while one hangs until the deadline, the others' arrive, and
+// lie in the system's buffers.
+constexpr std::size_t kMostLateBytes = 4 << 20;
 
 struct FreeContext {
   void operator()(redisContext* context) const { redisFree(context); }
@@ -123,6 +126,7 @@ struct ValkeyConnection::Wire {
   redisReplyObjectFunctions functions{};
   decltype(redisReplyObjectFunctions::createArray) make_list = nullptr;
   std::size_t elements = 0;                            // of the answer that is being read
+  std::size_t late_bytes = 0;                          // of it, after its deadline
   std::unique_ptr<redisContext, FreeContext> context;  // which has pointers to what is above
 };
 
@@ -233,21 +237,24 @@ Result<Reply> next_reply(redisContext* context, std::size_t most_bytes, const Wa
     if (redisBufferRead(context) != REDIS_OK) return trouble(*context);
     const std::size_t count = context->reader->len - before;
     bytes += count;
-    if (!wait(count > 0)) return io_error("no answer in time");
+    if (!wait(count)) return io_error("no answer in time");
   }
 }
 
 }  // namespace
 
-// Returns false if the deadline is over: at once if bytes `flow`, or after waiting for some.
-bool ValkeyConnection::goes_on(bool flow, std::int64_t deadline_ns) {
-  return flow ? clock_.monotonic_ns() < deadline_ns : wait(true, deadline_ns);
+// So many bytes came. Returns false if the deadline is over: after waiting if there were none, or if bytes go on to
+// come.
+bool ValkeyConnection::goes_on(std::size_t count, std::int64_t deadline_ns) {
+  if (count == 0) return wait(true, deadline_ns);
+  if (clock_.monotonic_ns() >= deadline_ns) wire_->late_bytes += count;
+  return wire_->late_bytes <= kMostLateBytes;
 }
 
 Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, std::int64_t deadline_ns) {
-  wire_->elements = 0;
-  TRY_ASSIGN(const Reply reply,
-             next_reply(wire_->context.get(), most_bytes, [&](bool flow) { return goes_on(flow, deadline_ns); }));
+  wire_->elements = wire_->late_bytes = 0;
+  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), most_bytes,
+                                           [&](std::size_t count) { return goes_on(count, deadline_ns); }));
   return to_reply(*reply);
 }
 
@@ -258,7 +265,7 @@ Status ValkeyConnection::read(MutableByteSpan out, const Arrived& arrived, std::
     const auto count = context->funcs->read(context, reinterpret_cast<char*>(out.data()) + at, out.size() - at);
     if (count < 0) return trouble(*context);
     at += static_cast<std::size_t>(count);
-    if (at < out.size() && !goes_on(count > 0, deadline_ns)) return io_error("no answer in time");
+    if (at < out.size() && !goes_on(static_cast<std::size_t>(count), deadline_ns)) return io_error("no answer in time");
     if (count > 0) arrived(at);
   }
   return {};
@@ -285,6 +292,7 @@ Result<bool> ValkeyConnection::begins_text_of(std::size_t size, std::int64_t dea
 
 // hiredis copies each byte three times.
 Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns) {
+  wire_->elements = wire_->late_bytes = 0;
   TRY_ASSIGN(const bool is_it, begins_text_of(out.size(), deadline_ns));
   if (is_it) {
     TRY(read(out, arrived, deadline_ns));
@@ -293,9 +301,8 @@ Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrive
     if (end != std::array{'\r', '\n'}) return damaged("a text is longer than its size");
     return {};
   }
-  wire_->elements = 0;
-  TRY_ASSIGN(const Reply reply,
-             next_reply(wire_->context.get(), out.size(), [&](bool flow) { return goes_on(flow, deadline_ns); }));
+  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), out.size(),
+                                           [&](std::size_t count) { return goes_on(count, deadline_ns); }));
   if (reply->type == REDIS_REPLY_ERROR) return valkey_error({reply->str, reply->len});
   if (reply->type != REDIS_REPLY_STRING || reply->len != out.size()) return not_found("a piece is gone");
   std::memcpy(out.data(), reply->str, out.size());

@@ -69,7 +69,7 @@ class ValkeyConnection {
   ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock);
   Status authenticate(const ValkeyAccess& access, std::int64_t deadline_ns);
   bool wait(bool for_reading, std::int64_t deadline_ns);
-  bool goes_on(bool flow, std::int64_t deadline_ns);
+  bool goes_on(std::size_t count, std::int64_t deadline_ns);
   Status read(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns);
   Result<bool> begins_text_of(std::size_t size, std::int64_t deadline_ns);
 
