@@ -123,8 +123,8 @@ TEST(CommandLine, WarmNamesOneFileAndAServer) {
   EXPECT_EQ(warm.file, "r.jsonl");
   EXPECT_EQ(warm.dialect, WarmDialect::kMessages);
   EXPECT_EQ(warm.keep_s, 60U);
-  EXPECT_EQ(warm.url, "http://h:1");
-  EXPECT_EQ(std::get<WarmOptions>(*parse_command_line({"warm", "-"}, {})).url, "http://127.0.0.1:8080");
+  EXPECT_EQ(warm.server.url, "http://h:1");
+  EXPECT_EQ(std::get<WarmOptions>(*parse_command_line({"warm", "-"}, {})).server.url, "http://127.0.0.1:8080");
   EXPECT_EQ(printed({"warm"}), "error: name one file: kvkeep warm [flags] FILE");
   EXPECT_EQ(printed({"warm", "a", "b"}), "error: name one file: kvkeep warm [flags] FILE");
   EXPECT_TRUE(printed({"warm", "--client", "emacs", "a"}).starts_with("error: --client: "));

@@ -45,11 +45,11 @@ struct Finding {
 
 struct DirectoryFacts {
   std::string path;
-  ByteCount used;
-  std::optional<ByteCount>
-      budget;         // empty: not known, since servers choose it by the space that is free at their start
-  ByteCount free;     // of the file system
-  ByteCount reserve;  // servers stop storing when less is free
+  ByteCount used = {};
+  // Empty: not known, since servers choose it by the space that is free at their start.
+  std::optional<ByteCount> budget = {};
+  ByteCount free = {};     // of the file system
+  ByteCount reserve = {};  // servers stop storing when less is free
   std::size_t servers = 0;
   std::size_t models = 0;
   std::size_t distrusted = 0;   // models whose state an audit found wrong

@@ -113,7 +113,8 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_cache_evict_idle_seconds", "tier=\"disk\"", "_sum"), 3);
   EXPECT_EQ(value_of(metrics, "kvkeep_prefill_slice_seconds", "", "_count"), 2);
   EXPECT_EQ(value_of(metrics, "kvkeep_token_gap_seconds", "", "_sum"), 0.05);
-  EXPECT_EQ(value_of(metrics_of(stats, stats, {}, cache, unread), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";
+  EXPECT_EQ(value_of(metrics_of(stats, stats, {}, cache, unread), "llamacpp:prompt_tokens_seconds"), 0)
+      << "nothing since then";
 }
 
 SchedulerStats prefilled(std::uint64_t tokens) {

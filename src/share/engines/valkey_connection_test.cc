@@ -77,6 +77,9 @@ TEST(ValkeyConnectionTest, ListsInListsAreBoundedTogether) {
 }
 
 TEST(ValkeyConnectionTest, ListsInListsEndAtADepth) {
+  std::string deep;
+  for (int i = 0; i < 20; ++i) deep += "*1\\r\\n";
+  EXPECT_FALSE(ValkeyDouble(deep + ":1\\r\\n").ask().ok());
   EXPECT_EQ(ValkeyDouble("", "*1\\r\\n").ask().error().kind, ErrorKind::kDamaged);
 }
 
