@@ -40,8 +40,8 @@ void expect_equal(const RunFigures& left, const RunFigures& right) {
 
 void expect_equal(const PartFigures& left, const PartFigures& right) {
   const auto fields = [](const PartFigures& figures) {
-    const auto& [a, b, c, d, e, f, g, h, i] = figures;
-    return std::tie(a, b, c, d, e, f, g, h, i);
+    const auto& [a, b, c, d, e, f, g, h, i, j] = figures;
+    return std::tie(a, b, c, d, e, f, g, h, i, j);
   };
   EXPECT_EQ(fields(left), fields(right));
 }
