@@ -166,7 +166,7 @@ TEST(Json, KeysAndOrderAreStable) {
   EXPECT_EQ(
       json["parts"][2].dump(),
       R"({"name":"decode","unit":"us of CPU per token","median":1628.4,"low_quartile":1600.0,"high_quartile":1700.75,)"
-      R"("samples":15,"goal":"","holds":null,"unmeasurable":""})");
+      R"("samples":15,"goal":"","holds":null,"unmeasurable":"","is_count":false})");
 }
 
 TEST(Json, HostileReportsAreValidJson) {
@@ -214,8 +214,8 @@ std::string path_of(const std::string& inside, const std::string& key) {
 }
 
 // Keys that later programs added to version 1: a report without them is complete.
-const std::set<std::string> kNewer = {"sum_was_counted", "server_cpu_seconds", "unmeasurable", "other_work",
-                                      "known_before"};
+const std::set<std::string> kNewer = {"sum_was_counted", "server_cpu_seconds", "unmeasurable",
+                                      "other_work",      "known_before",       "is_count"};
 
 // Removes every key of every object, one at a time.
 void expect_each_key_missed(Json& json, const std::string& path, const Json& root, int& seen) {

@@ -30,9 +30,10 @@ std::optional<std::string> mark_in(std::string_view text, std::size_t& begin) {
   const std::string_view head = text.substr(0, begin);
   if (!head.empty() && !(head.starts_with("data:") && head.ends_with(";base64,"))) return std::nullopt;
   const std::string_view mark = text.substr(begin + kMediaMark.size());
-  const std::string_view rest = mark.substr(mark.starts_with(kSoundMark) ? kSoundMark.size() : kPictureMark.size());
-  const bool is_whole = (mark.starts_with(kSoundMark) || mark.starts_with(kPictureMark)) &&
-                        rest.size() > kMarkDigits + 1 && consists_of(rest.substr(0, kMarkDigits), "0123456789abcdef") &&
+  const bool is_sound = mark.starts_with(kSoundMark);
+  if (!is_sound && !mark.starts_with(kPictureMark)) return std::nullopt;
+  const std::string_view rest = mark.substr(is_sound ? kSoundMark.size() : kPictureMark.size());
+  const bool is_whole = rest.size() > kMarkDigits + 1 && consists_of(rest.substr(0, kMarkDigits), "0123456789abcdef") &&
                         rest[kMarkDigits] == ':' && consists_of(rest.substr(kMarkDigits + 1), "0123456789");
   return is_whole ? std::optional(std::string(mark)) : std::nullopt;
 }
