@@ -364,7 +364,7 @@ class Explain(ExplainCase):
         server.start()
         server.stop()
         self.assertIn("is damaged", server.log())
-        self.assertIn("no text kept prompts", run_program("doctor", "--kv-disk-dir", directory).stdout)
+        self.assertIn("nothing is known yet", run_program("doctor", "--kv-disk-dir", directory).stdout)
 
     def test_doctor_reads_recordings_without_a_server(self):
         path = fresh_path("session.jsonl")
