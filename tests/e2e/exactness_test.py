@@ -1,5 +1,7 @@
 """Greedy replies with the cache equal replies without it, wherever rows come from (see exactness_case.py)."""
 
+import concurrent.futures
+
 from exactness_case import CACHED, CHAT, COMPLETION, ExactnessCase
 from monitoring_test import metrics
 from support import (assistant, fresh_directory, main, model, reply_text, segments, streamed_text, system, timings, user,
