@@ -211,19 +211,21 @@ export function ChatView() {
   const chat = useStore(chatStore), abort = useStore(writing);
   const path = pathOf(chat), calls = openCalls(chat);
   const end = useRef(null), follows = useRef(true);
-  // A reply that grows stays in view, unless its reader has scrolled up. How far the end is away tells nothing once it grows.
+  // A reply that grows stays in view, unless its reader has scrolled up. How far the end is away tells nothing once it grows,
+  // and the event of the reader's scrolling may come later than that.
+  const top = useRef(window.scrollY);
+  const note = () => {
+    const distance = document.documentElement.scrollHeight - window.scrollY - window.innerHeight;
+    if (distance < 50) follows.current = true;
+    else if (window.scrollY < top.current) follows.current = false;
+    top.current = window.scrollY;
+  };
   useEffect(() => {
-    let top = window.scrollY;
-    const note = () => {
-      const distance = document.documentElement.scrollHeight - window.scrollY - window.innerHeight;
-      if (distance < 50) follows.current = true;
-      else if (window.scrollY < top) follows.current = false;
-      top = window.scrollY;
-    };
     window.addEventListener("scroll", note, {passive: true});
     return () => window.removeEventListener("scroll", note);
   }, []);
   useEffect(() => {
+    note();
     if (abort && follows.current) end.current.scrollIntoView({block: "end"});
   }, [chat, abort]);
   return (
