@@ -112,9 +112,9 @@ class Top(support.ServerCase):
         server = self.server("--kv-disk-dir", support.fresh_directory())
         for day in range(3):
             server.chat([support.system(f"Today is 2026-05-0{day + 1}. " + support.words(120, 32)), support.user("hi")], max_tokens=2)
-        for salt in ("", "secret"):
+        for salt in ({}, {"cache_salt": "secret"}):
             for _ in range(2):
-                server.chat([support.user(support.words(120, 33))], max_tokens=2, cache_salt=salt)
+                server.chat([support.user(support.words(120, 33))], max_tokens=2, **salt)
         top = self.top(server=server, columns=120)
         top.wait(r"\[1 requests\]")
         top.press("2")
