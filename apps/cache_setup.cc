@@ -129,8 +129,7 @@ void log_found(const store::DiskCounters& found) {
   if (found.former_forms > 0) {
     spdlog::warn(
         "kv disk: set aside state that an earlier version stored for requests with LoRA scales of their own ({}), "
-        "because this version gives such state other names. New state takes its room first; to remove it now, use "
-        "kvkeep cache rm with the ids that kvkeep cache ls lists for the tenant 6c6f7261",
+        "because this version gives such state other names. New state takes its room first",
         found.former_forms == 1 ? "one file" : fmt::format("{} files", found.former_forms));
   }
   if (found.temporaries > 0) spdlog::debug("kv disk: removed {} unfinished files of an earlier run", found.temporaries);
