@@ -116,12 +116,13 @@ namespace {
 
 // Segments that no request can find would only take the place of others. Returns how many there were.
 std::size_t leave_out_former_forms(DirectoryScan& scan) {
-  const auto former = std::ranges::stable_partition(
-      scan.segments, [](const FoundSegment& found) { return !has_former_adapters(found.header.tenant); });
-  const std::size_t count = former.size();
-  for (FoundSegment& found : former) scan.unreadable.push_back(std::move(found.info));
-  scan.segments.erase(former.begin(), former.end());
-  return count;
+  const std::size_t before = scan.segments.size();
+  std::erase_if(scan.segments, [&](const FoundSegment& found) {
+    const bool is_former = has_former_adapters(found.header.tenant);
+    if (is_former) scan.unreadable.push_back(found.info);
+    return is_former;
+  });
+  return before - scan.segments.size();
 }
 
 }  // namespace
