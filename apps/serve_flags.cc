@@ -213,8 +213,8 @@ std::vector<Flag> http_flags(ServeOptions& options) {
       {.spelling = "--queue-limit N",
        .effect =
            "Replies that may wait for one of the -np places; a request for more is refused with 503 (Anthropic's "
-           "paths: 529) and Retry-After. Once half of them wait, so is one of a client that has its part: half, or "
-           "a third next to one other client, and so on.",
+           "paths: 529) and Retry-After. Once half of them wait, so is one of a client that has its part: all but "
+           "a sixteenth, or half of that next to one other client, and so on.",
        .assign = number_into(options.queue_limit, std::size_t{0}, std::size_t{65'536})},
       {.spelling = "--queue-tokens N",
        .default_text = "67108864, or 64 x context if that is more",
