@@ -1,6 +1,7 @@
 // Prefixes of tenants, seen from outside.
 
 #include <algorithm>
+#include <cstring>
 
 #include "format/archive_file.h"
 #include "inspect/archive.h"
@@ -42,6 +43,19 @@ class TenantsSeen : public testing::Test {
   SampleDirectory directory_;
   sim::SimExecutor executor_;
 };
+
+// Servers leave such files alone (store/former_forms_test.cc).
+TEST_F(TenantsSeen, StateOfFormerLoraScalesIsSetAside) {
+  Tenant former;
+  std::memcpy(former.bytes.data(), "lora", 4);
+  directory_.store({named(former, former, 0), named(former, former, 1)});
+  const CacheView view = view_of(directory_.forest(), {});
+  const ModelView& model = view.models.front();
+  EXPECT_EQ(model.set_aside.files, 2U);
+  EXPECT_LT(model.set_aside.bytes, model.all.bytes);
+  ASSERT_EQ(model.runs.size(), 4U);
+  for (const RunView& run : model.runs) EXPECT_EQ(run.set_aside, run.tenant == former.hex(4));
+}
 
 TEST_F(TenantsSeen, EachHasALineOfItsOwn) {
   const CacheView view = view_of(directory_.forest(), {});

@@ -83,7 +83,9 @@ class Listing {
     view.id = forest_.ids.shown(run.end_hash);
     view.hash = run.end_hash.hex();
     if (run.parent != kNone) view.parent = forest_.ids.shown(tree_.runs[run.parent].end_hash);
-    view.tenant = short_name(files_[run.rows.front()].header.tenant);
+    const Tenant& tenant = files_[run.rows.front()].header.tenant;
+    view.tenant = short_name(tenant);
+    view.set_aside = has_former_adapters(tenant);
     view.depth = run.depth;
     view.range = run.range;
     Times times;
@@ -164,6 +166,7 @@ void count_files(ModelView& view, const store::DirectoryScan& files, std::int64_
     count_of(view, file.header.name.kind).add(physical(file));
     ++view.versions[format::version_of(file.header)];
     if (file.header.tenant != kNoTenant) tenants.insert(file.header.tenant);
+    if (has_former_adapters(file.header.tenant)) view.set_aside.add(physical(file));
     if (std::ranges::any_of(file.header.parts, &format::Part::built)) ++view.built;
     times.add(file.info.modified_ns, now_ns);
   }

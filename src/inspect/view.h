@@ -37,8 +37,9 @@ struct RunView {
   FileCount points;          // and whole states
   std::int64_t used_ns = 0;  // of the newest file here or below
   std::optional<std::int64_t> kept_until_ns;
-  bool pinned = false;  // or something below it is
-  std::string words;    // a few of its text; empty: unknown
+  bool pinned = false;     // or something below it is
+  bool set_aside = false;  // servers do not use it: it has the name of an earlier version's LoRA scales
+  std::string words;       // a few of its text; empty: unknown
   std::uint64_t files() const { return rows.files + windows.files + points.files; }
   ByteCount bytes() const { return rows.bytes + windows.bytes + points.bytes; }
 };
@@ -61,6 +62,7 @@ struct ModelView {
   std::uint64_t tokens = 0;                         // shared prefixes counted once
   std::uint64_t lost = 0;                           // orphans, and files with a wrong name
   std::uint64_t foreign = 0;                        // names that kvkeep did not give
+  FileCount set_aside;                              // files of runs that are (RunView)
   std::map<std::uint32_t, std::uint64_t> versions;  // of the format: number of files
   std::optional<std::int64_t> oldest_use_ns;
   std::optional<std::int64_t> newest_use_ns;

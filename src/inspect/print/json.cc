@@ -56,6 +56,7 @@ Json model_of(const ModelView& model) {
           {"temporaries", count_of(model.temporaries)},
           {"orphans", model.lost},
           {"foreign_names", model.foreign},
+          {"set_aside", count_of(model.set_aside)},
           {"format_versions", std::move(versions)},
           {"oldest_use", time_of(model.oldest_use_ns)},
           {"newest_use", time_of(model.newest_use_ns)}};
@@ -78,6 +79,7 @@ Json run_of(const RunView& run, const ModelView& model) {
           {"last_use", time_of(run.used_ns)},
           {"kept_until", time_of(run.kept_until_ns)},
           {"pinned", run.pinned},
+          {"set_aside", run.set_aside},
           {"words", run.words.empty() ? Json(nullptr) : Json(run.words)}};
 }
 

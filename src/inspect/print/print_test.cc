@@ -69,6 +69,22 @@ TEST(Text, StatShowsTheFindingOfAnAudit) {
   EXPECT_EQ(nlohmann::json::parse(stat_json(view))["models"][0]["distrusted"], "tokens 3 to 9\x1b[2J");
 }
 
+TEST(Text, WhatServersLeaveAloneIsNamed) {
+  CacheView view = example();
+  EXPECT_EQ(stat_text(view).find("set aside"), std::string::npos);
+  view.models[0].set_aside = {.files = 2, .bytes = mebibytes(3)};
+  view.models[0].runs[0].set_aside = view.models[0].runs[0].pinned = true;
+  EXPECT_NE(stat_text(view).find("  set aside   2 files, 3.0 MiB: an earlier version named them"), std::string::npos);
+  const std::string list = list_text(view, 200);
+  EXPECT_NE(list.find("set aside"), std::string::npos);
+  EXPECT_EQ(list.find("pinned"), std::string::npos);
+  const auto stat = nlohmann::json::parse(stat_json(view))["models"][0];
+  EXPECT_EQ(stat["set_aside"]["files"], 2);
+  const auto listed = nlohmann::json::parse(list_json(view))["prefixes"];
+  EXPECT_EQ(listed[0]["set_aside"], true);
+  EXPECT_EQ(listed[1]["set_aside"], false);
+}
+
 TEST(Text, StatShowsModels) {
   EXPECT_EQ(stat_text(example()), R"(/home/u/.cache/kvkeep
   server      one is running on it

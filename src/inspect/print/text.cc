@@ -121,6 +121,11 @@ std::string model_text(const ModelView& model, const CacheView& view) {
   if (model.tenants > 0) append_line(out, "tenants", text::grouped(model.tenants));
   append_line(out, "format", versions_text(model));
   append_line(out, "trouble", troubles_of(model));
+  if (model.set_aside.files > 0) {
+    append_line(out, "set aside",
+                fmt::format("{}, {}: an earlier version named them by its LoRA scales, no server asks for them",
+                            counted(model.set_aside.files, "file", "files"), size_text(model.set_aside.bytes)));
+  }
   if (model.distrust) {
     append_line(out, "distrusted", text::printable(*model.distrust, kLongestPath));
   }
@@ -140,9 +145,10 @@ std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns, bool 
                                  text::grouped(run.range.end.value()),
                                  run.depth == 0 ? "" : fmt::format("+{}", text::grouped(run.range.size())),
                                  size_text(run.bytes()),
-                                 run.pinned ? "pinned"
-                                 : kept     ? "kept"
-                                            : age_text(run.used_ns, now_ns),
+                                 run.set_aside ? "set aside"
+                                 : run.pinned  ? "pinned"
+                                 : kept        ? "kept"
+                                               : age_text(run.used_ns, now_ns),
                                  points_text(run)};
   if (with_tenants) cells.push_back(run.tenant);
   cells.push_back(text::printable(run.words, kLongestWords));
