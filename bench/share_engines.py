@@ -11,6 +11,7 @@ double of the tests, a directory. Without a Valkey server the engines that need 
 import argparse
 import contextlib
 import json
+import mmap
 import os
 import pathlib
 import random
@@ -37,6 +38,8 @@ REPLY_TOKENS = 8
 SERVE = ["-t", "1", "--restore", "always", "--no-prefill-ahead", "--no-kv-disk", "--metrics"]
 
 LOADING_THREADS = ("share-reader", "share-helper", "share-engine")
+
+KEY = "the key that these servers share, for figures only\n"
 
 SETTLE_S = 2  # until all is published: asking whether it is would take processor time
 LIMIT_S = 1800  # of a request: other programs may have the processors
@@ -143,9 +146,9 @@ def measure_counts(setting, options):
 
 # ---- the rate of loading, next to a plain socket ----
 
-def plain_socket(size):
-    """Bytes per second of one TCP connection on loopback, out of and into memory that is used again; and the seconds of
-    processor time that the reader took for a GB."""
+def plain_socket(size, keeps):
+    """Bytes per second of one TCP connection on loopback out of memory that is used again, and the seconds of processor
+    time that the reader took for a GB: into new memory if it `keeps` what it reads, as a cache does, else into one buffer."""
     chunk = bytearray(256 << 10)
     size = max(size, LEAST_SENT_BYTES)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -156,8 +159,9 @@ def plain_socket(size):
         sender = threading.Thread(target=send)
         sender.start()
         with socket.create_connection(listener.getsockname()) as connection:
-            into, got, begin, used = bytearray(len(chunk)), 0, time.monotonic(), time.thread_time()
-            while count := connection.recv_into(into):
+            into = memoryview(mmap.mmap(-1, size + len(chunk))) if keeps else bytearray(len(chunk))
+            got, begin, used = 0, time.monotonic(), time.thread_time()
+            while count := connection.recv_into(into[got:got + len(chunk)] if keeps else into):
                 got += count
             seconds, used = time.monotonic() - begin, time.thread_time() - used
         sender.join()
@@ -185,29 +189,38 @@ def load_once(writer, reader, messages):
                      for name, old in zip(("loaded_bytes", "load_seconds"), before))
     if size == 0 or seconds == 0:
         return None  # it was cheaper to prefill, or the engine missed its deadline
-    socket_rate, socket_used = plain_socket(int(size))
+    rate, socket_used = plain_socket(int(size), keeps=False)
+    keeping_rate, keeping_used = plain_socket(int(size), keeps=True)
     used = [(after - used_before.get(thread, 0)) / size * 1e9 for thread, after in loading_seconds(reader.process.pid).items()]
     return {"loaded at once": ("MB", size / 1e6),
             "loading, all of verifying included": ("GB/s", size / seconds / 1e9),
-            "the same / a plain socket": ("ratio", size / seconds / socket_rate),
+            "the same / a plain socket": ("ratio", size / seconds / rate),
+            "the same / a plain socket that keeps the bytes": ("ratio", size / seconds / keeping_rate),
             "processor time of all threads that load": ("s/GB", sum(used)),
             "processor time of the busiest of them": ("s/GB", max(used)),
-            "a plain socket's processor time / the busiest's": ("ratio", socket_used / max(used))}
+            "a plain socket's processor time / the busiest's": ("ratio", socket_used / max(used)),
+            "the same for one that keeps the bytes": ("ratio", keeping_used / max(used))}
 
 
 def measure_rates(setting, options, figures):
     tokens = 512 if setting.quick else 2048
-    for kind in options.engines:
+    key = pathlib.Path(setting.directory) / "share-key"
+    key.write_text(KEY)
+    ways = [(kind, ()) for kind in options.engines]
+    if "valkey" in options.engines:
+        ways.append(("valkey", ("--share-key-file", str(key))))
+    for kind, flags in ways:
         with running_engine(kind, setting.directory) as engine, \
-                setting.server(2 * tokens, "--share", engine.url, "--share-mode", "write") as writer, \
-                setting.server(2 * tokens, "--share", engine.url, "--share-mode", "read") as reader:
+                setting.server(2 * tokens, "--share", engine.url, "--share-mode", "write", *flags) as writer, \
+                setting.server(2 * tokens, "--share", engine.url, "--share-mode", "read", *flags) as reader:
             loads = [load_once(writer, reader, [user(words(tokens, f"rate {number}"))])
                      for number in range(3 if setting.quick else 5)]
             loads = [load for load in loads if load]
+            way = kind + (" with a share key" if flags else "")
             for name, (unit, _) in loads[0].items() if loads else ():
-                figures.add(f"{kind}: {name}", unit, [load[name][1] for load in loads])
+                figures.add(f"{way}: {name}", unit, [load[name][1] for load in loads])
             if not loads:
-                figures.problems.append(f"{kind}: nothing was loaded")
+                figures.problems.append(f"{way}: nothing was loaded")
 
 
 # ---- decoding while state is published ----

@@ -57,7 +57,7 @@ class Cost(PageCase):
         self.compare(server, lambda: self.open(server), "/cache", TOKENS)
 
     def test_serving_is_not_slower_while_the_page_follows_a_tree_that_changes(self):
-        server = self.server("-t", 1, "-c", 16_384)
+        server = self.server("-t", 1, "-c", 16_384, "--cache-ram", 8192, "--kv-disk-space-mb", 8192)
         for number in range(STORED):
             server.post("/v1/completions", {"prompt": f"{number} {support.words(40, number)}", "max_tokens": 1})
         self.assertGreaterEqual(server.get("/cache")["segments"], STORED)
