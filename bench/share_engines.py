@@ -318,40 +318,53 @@ class Fleet:
         messages.append({"role": "assistant", "content": reply_text(reply)})
 
 
-def play_fleet(setting, engine):
+def play_fleet(setting, flags, count=FLEET_SERVERS):
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(setting.server(4096, "--cache-ram", 64, "--share", engine.url))
-                   for _ in range(FLEET_SERVERS)]
-        fleet = Fleet(servers)
+        fleet = Fleet([stack.enter_context(setting.server(4096, *flags)) for _ in range(count)])
         for number, turn in fleet_schedule():
             fleet.speak(number, turn)
-        for server in servers:
-            wait_until_published(server)
-            for name in ("failures", "refused"):
-                fleet.troubles += metric(server, f"kvkeep_share_{name}_total")
-        return fleet
+        return settled(fleet) if "--share" in flags else fleet
+
+
+def settled(fleet):
+    for server in fleet.servers:
+        wait_until_published(server)
+        for name in ("failures", "refused"):
+            fleet.troubles += metric(server, f"kvkeep_share_{name}_total")
+    return fleet
 
 
 def measure_fleet(setting, options, figures):
-    """First with room for all; its size then tells how much a third of it is."""
+    """One server that forgets nothing; then several with an engine that has room for all, whose size tells how much a third
+    of it is, and with a third, where Valkey looks for what was used least lately among 10 keys, and among 5."""
     if "valkey" not in options.engines:
         return
+    alone = play_fleet(setting, ("--cache-ram", 4096), count=1)
+    name = f"{CONVERSATIONS} conversations of {TURNS} turns at one server with all memory"
+    add_fleet(figures, name, alone)
     most = None
-    for share, text in ((1, "room for all"), (3, "a third of the room")):
+    for share, samples in ((1, 10), (3, 10), (3, 5)):
         with running_engine("valkey", setting.directory) as engine:
             empty = engine.number("memory", "used_memory")
+            engine.ask("CONFIG", "SET", "maxmemory-samples", samples)
             if share > 1:
                 engine.ask("CONFIG", "SET", "maxmemory", empty + most // share)
-            fleet = play_fleet(setting, engine)
+            fleet = play_fleet(setting, ("--cache-ram", 64, "--share", engine.url))
             most = most or engine.number("memory", "used_memory") - empty
             evicted = engine.number("stats", "evicted_keys")
+        text = "room for all" if share == 1 else f"a third of the room, {samples} samples"
         name = f"{CONVERSATIONS} conversations of {TURNS} turns at {FLEET_SERVERS} servers, {text}"
-        figures.add(f"{name}: prefilled / never computed", "ratio", [fleet.prefilled / fleet.never_computed])
-        for what, unit, count in (("prefilled", "tokens", fleet.prefilled), ("never computed", "tokens", fleet.never_computed),
-                                  ("from the shared tier", "tokens", fleet.shared), ("calls that failed, offers that were refused", "count", fleet.troubles),
-                                  ("evicted", "keys", evicted)):
+        add_fleet(figures, name, fleet)
+        for what, unit, count in (("from the shared tier", "tokens", fleet.shared),
+                                  ("calls that failed, offers that were refused", "count", fleet.troubles), ("evicted", "keys", evicted)):
             figures.add(f"{name}: {what}", unit, [count])
     figures.add(f"{CONVERSATIONS} conversations: room for all", "MB", [most / 1e6])
+
+
+def add_fleet(figures, name, fleet):
+    figures.add(f"{name}: prefilled / never computed", "ratio", [fleet.prefilled / fleet.never_computed])
+    figures.add(f"{name}: prefilled", "tokens", [fleet.prefilled])
+    figures.add(f"{name}: never computed", "tokens", [fleet.never_computed])
 
 
 # ---- all of it ----

@@ -48,15 +48,20 @@ class ShareEnginesTest(BenchCase):
     def test_a_fleet_with_less_room_computes_more_and_never_less_than_what_is_new(self):
         done, report = self.run_script("--only", "fleet", "--engines", "valkey")
         self.assertEqual((done.returncode, report["problems"]), (0, []), done.stdout)
-        counts = [{what: next(part["median"] for part in report["parts"] if part["name"].endswith(f"{room}: {what}"))
-                   for what in ("prefilled", "never computed", "from the shared tier", "evicted")}
-                  for room in ("room for all", "a third of the room")]
-        for fleet in counts:
+        def counted(where, *names):
+            return {what: next(part["median"] for part in report["parts"] if part["name"].endswith(f"{where}: {what}")) for what in names}
+
+        alone = counted("one server with all memory", "prefilled", "never computed")
+        self.assertLessEqual(alone["prefilled"], 1.02 * alone["never computed"])
+        rooms = [counted(room, "prefilled", "never computed", "from the shared tier", "evicted")
+                 for room in ("room for all", "a third of the room, 10 samples", "a third of the room, 5 samples")]
+        for fleet in rooms:
             self.assertGreaterEqual(fleet["prefilled"], fleet["never computed"])
             self.assertGreater(fleet["from the shared tier"], fleet["never computed"])
-        self.assertEqual(counts[0]["never computed"], counts[1]["never computed"])
-        self.assertEqual(counts[0]["evicted"], 0)
-        self.assertGreater(counts[1]["evicted"], 100)
+            self.assertEqual(fleet["never computed"], alone["never computed"])
+        self.assertEqual(rooms[0]["evicted"], 0)
+        for fleet in rooms[1:]:
+            self.assertGreater(fleet["evicted"], 100)
 
     def test_that_an_engine_is_missing_is_a_problem(self):
         done, report = self.run_script("--only", "counts", "--engines", "valkey,cluster", PATH="/nonexistent")
