@@ -48,17 +48,20 @@ Status add_embedder(const Weights& weights, std::optional<engine::Pooling> pooli
 Status add_projector(const Weights& weights, const MediaOptions& media, LoadedModel& loaded) {
   if (loaded.only_embeds) return invalid("--mmproj: this model computes embeddings and generates no text");
   const engine::llama::ModelOptions& model = weights.options;
-  auto made = engine::media::load_projector({.path = media.projector,
-                                             .least_tokens = media.least_tokens,
-                                             .most_tokens = media.most_tokens,
-                                             .threads = static_cast<std::uint32_t>(model.threads_batch.value_or(
-                                                 model.threads.value_or(static_cast<int>(os::core_count())))),
-                                             .use_gpu = media.offload,
-                                             .warmup = model.warmup,
-                                             .full_hash = model.full_model_hash},
-                                            weights.model);
+  const engine::Description& text_model = loaded.engine->description();
+  auto made = engine::media::load_projector(
+      {.path = media.projector,
+       .least_tokens = media.least_tokens,
+       .most_tokens = media.most_tokens,
+       .threads = static_cast<std::uint32_t>(
+           model.threads_batch.value_or(model.threads.value_or(static_cast<int>(os::core_count())))),
+       .use_gpu = media.offload,
+       .warmup = model.warmup,
+       .full_hash = model.full_model_hash,
+       .most_at_once = std::min(text_model.tokens_at_once, text_model.batch_tokens)},
+      weights.model);
   if (!made) return Error{made.error().kind, "--mmproj: " + made.error().message};
-  TRY(engine::check_tokens_at_once((*made)->description(), loaded.engine->description()));
+  TRY(engine::check_tokens_at_once((*made)->description(), text_model));
   loaded.projector = *std::move(made);
   const engine::ProjectorDescription& facts = loaded.projector->description();
   spdlog::info("the projector takes {}", !facts.sound ? "pictures" : facts.pictures ? "pictures and sound" : "sound");

@@ -97,6 +97,7 @@ class MtmdProjector final : public Projector {
   Result<BitmapHandle> decode(ByteSpan file, const MediaHead& head, bool only_head) const;
   Result<ChunksHandle> read(ByteSpan file, bool only_head) const;
   Result<MediaPart> part_of(const mtmd_input_chunk& chunk) const;
+  Status check_at_once(const mtmd_input_chunk& chunk, const MediaPart& part) const;
   std::vector<PlanePlace> places_of(const mtmd_input_chunk& chunk) const;
   Result<EncodedChunk> encode_chunk(const mtmd_input_chunk& chunk) REQUIRES(mutex_);
 
@@ -152,7 +153,7 @@ void MtmdProjector::describe() {
     description_.samples_per_second = static_cast<std::uint32_t>(mtmd_get_audio_sample_rate(context_.get()));
   }
   if (!description_.pictures || !mtmd_decode_use_non_causal(context_.get(), nullptr)) return;
-  // A large square picture has as many tokens as any.
+  // A large square picture has as many tokens as any, or nearly (check_at_once()).
   constexpr std::uint32_t kLargeSide = 8'192;
   const BitmapHandle large(mtmd_bitmap_init(kLargeSide, kLargeSide, nullptr));
   const auto chunks = chunks_of(*large);
@@ -215,11 +216,24 @@ Result<MediaPart> MtmdProjector::part_of(const mtmd_input_chunk& chunk) const {
   return part;
 }
 
+// Of some projectors a picture of another shape has more embeddings than the square one that the start looked at.
+Status MtmdProjector::check_at_once(const mtmd_input_chunk& chunk, const MediaPart& part) const {
+  const std::uint32_t count = part.shape.embeddings;
+  if (!part.is_chunk() || options_.most_at_once == 0 || count <= options_.most_at_once) return {};
+  if (!mtmd_decode_use_non_causal(context_.get(), &chunk)) return {};
+  const std::string number = std::to_string(count);
+  return no_space("the model looks at its " + number + " tokens at once, and this server's micro-batches have " +
+                  std::to_string(options_.most_at_once) + ": it needs --ubatch-size " + number + " and --batch-size " +
+                  number);
+}
+
 Result<std::vector<MediaPart>> MtmdProjector::plan(ByteSpan file) const {
   TRY_ASSIGN(const ChunksHandle chunks, read(file, true));
   std::vector<MediaPart> parts;
   for (std::size_t i = 0; i < mtmd_input_chunks_size(chunks.get()); ++i) {
-    TRY_ASSIGN(parts.emplace_back(), part_of(*mtmd_input_chunks_get(chunks.get(), i)));
+    const mtmd_input_chunk& chunk = *mtmd_input_chunks_get(chunks.get(), i);
+    TRY_ASSIGN(parts.emplace_back(), part_of(chunk));
+    TRY(check_at_once(chunk, parts.back()));
   }
   return parts;
 }

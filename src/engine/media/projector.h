@@ -21,11 +21,14 @@ struct ProjectorOptions {
   bool use_gpu = true;
   bool warmup = true;      // encode once at the start, so that the first picture does not wait for memory
   bool full_hash = false;  // name the projector by all of its bytes, not by samples
+  // Most embeddings that the model may look at at once, as its micro-batches are; 0: any number.
+  std::uint32_t most_at_once = 0;
   MediaLimits limits = {};
 };
 
 // Loads the projector of a text model. Errors, a line each: kNotFound, kDamaged (no projector), kUnsupported (of
-// another model; this kvkeep was built without libmtmd), kInvalid (an option). Its plan() fails as read_head() does.
+// another model; this kvkeep was built without libmtmd), kInvalid (an option). Its plan() fails as read_head() does,
+// and with kNoSpace for a picture with more embeddings at once than `most_at_once`.
 Result<std::unique_ptr<Projector>> load_projector(const ProjectorOptions& options, llama::ModelHandle model);
 
 }  // namespace kvkeep::engine::media

@@ -96,6 +96,21 @@ TEST_P(EyeTest, TheHeadTellsTheParts) {
   EXPECT_EQ(runs->front().shape, GetParam().shape);
 }
 
+// The model would end the process over a picture that does not fit into one micro-batch.
+TEST_P(EyeTest, APictureOfMoreTokensAtOnceIsRefused) {
+  ProjectorOptions options = pair_.options();
+  const std::uint32_t count = GetParam().shape.embeddings;
+  options.most_at_once = count;
+  EXPECT_TRUE(pair_.load(options).value()->plan(make_png(96, 64)).ok());
+  options.most_at_once = count - 1;
+  const auto refused = pair_.load(options).value()->plan(make_png(96, 64));
+  EXPECT_EQ(refused.ok(), !GetParam().at_once) << "only a model that looks at all of it at once cannot take it";
+  if (refused) return;
+  EXPECT_EQ(refused.error().kind, ErrorKind::kNoSpace);
+  const std::string& message = refused.error().message;
+  EXPECT_NE(message.find("--ubatch-size " + std::to_string(count)), std::string::npos) << message;
+}
+
 TEST_P(EyeTest, EachPixelChangesEachEmbedding) {
   std::vector<std::uint8_t> pixels = make_pixels(96, 64);
   const std::vector<float> before = embeddings_of(*projector_, make_bmp(96, 64, pixels));
