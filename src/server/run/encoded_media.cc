@@ -31,6 +31,14 @@ Error of_place(const std::string& place, const Error& error) {
   return {kind, "'" + place + "': " + error.message};
 }
 
+// Drops the encodings of files of which no chunk from `number` on is.
+void drop_computed(Request& request, std::size_t number) {
+  const std::span<const ChunkSource> rest = std::span(request.job.media).subspan(number);
+  std::erase_if(request.encoded, [&](const auto& held) {
+    return std::ranges::none_of(rest, [&](const ChunkSource& source) { return source.file->hash == held.first; });
+  });
+}
+
 }  // namespace
 
 MediaSlice::MediaSlice(TokenSpan ids, EncodedFile file, std::size_t number) : file_(std::move(file)) {
@@ -50,9 +58,10 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
   const std::vector<TokenRange>& all = request.effective.media;
   const auto next = std::ranges::lower_bound(all, at, {}, &TokenRange::begin);
   request.must_encode = false;
-  if (next == all.end()) return MediaSlice();
   // Text matching changes neither the number nor the order of chunks.
   const auto number = static_cast<std::size_t>(next - all.begin());
+  drop_computed(request, std::min(number, request.job.media.size()));
+  if (next == all.end()) return MediaSlice();
   KVKEEP_ASSERT(number < request.job.media.size(), "each chunk has a source");
   const ChunkSource& source = request.job.media[number];
   TRY_ASSIGN(EncodedFile chunks, chunks_of(request, *source.file));
@@ -67,24 +76,34 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
 
 // Returns null while the file is being encoded.
 Result<EncodedFile> EncodedMedia::chunks_of(Request& request, const PromptFile& file) {
-  if (EncodedFile chunks = known(file.hash)) {
+  if (EncodedFile chunks = known(request.encoded, file.hash)) {
     request.encoding = nullptr;
     return chunks;
   }
-  if (request.encoding == nullptr || request.encoding->hash_ != file.hash) request.encoding = begin(file);
+  if (request.encoding == nullptr || request.encoding->hash_ != file.hash) {
+    // State of it was there when the request began to run, and is lost.
+    if (file.bytes == nullptr) {
+      return busy("'" + file.place + "': its state was lost, and the file is not kept: send the request again");
+    }
+    request.encoding = begin(file);
+  }
   if (!request.encoding->done()) return EncodedFile();
   const std::shared_ptr<Encoding> ended = std::exchange(request.encoding, nullptr);
   const Encoding::State& state = *ended->state_;
   if (!state.result) return of_place(file.place, state.result.error());
   spdlog::debug("encoded '{}' in {:.1f} ms: {} chunks", file.place, state.ms, (*state.result)->size());
   keep(file.hash, *state.result);
+  request.encoded.emplace_back(file.hash, *state.result);
   return *state.result;
 }
 
-EncodedFile EncodedMedia::known(const MediaHash& hash) {
+EncodedFile EncodedMedia::known(NamedEncodings& held, const MediaHash& hash) {
+  const auto own = std::ranges::find(held, hash, &NamedEncodings::value_type::first);
   const auto found = std::ranges::find(files_, hash, [](const auto& kept) { return kept.first; });
+  if (found != files_.end()) files_.splice(files_.begin(), files_, found);
+  if (own != held.end()) return own->second;
   if (found == files_.end()) return nullptr;
-  files_.splice(files_.begin(), files_, found);
+  held.push_back(files_.front());
   return files_.front().second;
 }
 

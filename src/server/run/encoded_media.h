@@ -3,10 +3,10 @@
 // The pictures and sounds of prompts, as embeddings.
 //
 // A file is encoded only when a prefill comes near a chunk of it whose rows are not known: on a thread of its own,
-// while the engine thread computes the text before it, and other requests. The embeddings then stay in RAM for a while,
-// least recently used out first: the file's other chunks need them, and so does a request whose rows were lost before
-// they were stored, or in whose prompt other words stand before the picture. An encoding that no request waits for any
-// more ends.
+// while the engine thread computes the text before it, and other requests. A request holds the embeddings until it has
+// computed the file's last chunk, however many others come. They also stay in RAM for a while, least recently used out
+// first: a request needs them whose rows were lost before they were stored, or in whose prompt other words stand before
+// the picture. An encoding that no request waits for any more ends.
 
 #include <atomic>
 #include <cstdint>
@@ -35,12 +35,13 @@ class Inbox;
 
 // A picture or sound of a prompt.
 struct PromptFile {
-  MediaHash hash;  // names the file, as in its chunks' ids
-  std::shared_ptr<const std::string> bytes;
-  std::string place;  // in the request, for errors: "messages[0].content[1]"
+  MediaHash hash;                            // names the file, as in its chunks' ids
+  std::shared_ptr<const std::string> bytes;  // null: they are not kept, since the file's rows are known
+  std::string place;                         // in the request, for errors: "messages[0].content[1]"
 };
 
 using EncodedFile = std::shared_ptr<const std::vector<engine::EncodedChunk>>;
+using NamedEncodings = std::vector<std::pair<MediaHash, EncodedFile>>;
 
 // One encoding of one file. The requests that wait for it hold it; the thread that encodes sees when none does.
 class Encoding {
@@ -86,12 +87,13 @@ class EncodedMedia {
 
   // Returns the slice at `at` of the request's effective prompt, and begins to encode the next file that it needs; sets
   // request.must_encode, and returns nothing, if the slice waits for that. Errors name the file's place in the request:
-  // kInvalid if it cannot be decoded, kIo if the encoder failed.
+  // kInvalid if it cannot be decoded, kIo if the encoder failed, kBusy if the file is not kept any more.
   Result<MediaSlice> find(Request& request, Position at);
 
  private:
   Result<EncodedFile> chunks_of(Request& request, const PromptFile& file);
-  EncodedFile known(const MediaHash& hash);
+  // `held`: by the request, to which one that is found is added.
+  EncodedFile known(NamedEncodings& held, const MediaHash& hash);
   std::shared_ptr<Encoding> begin(const PromptFile& file);
   void encode(const std::string& bytes, Encoding::State& state, const std::function<bool()>& is_wanted);
   void keep(const MediaHash& hash, EncodedFile chunks);

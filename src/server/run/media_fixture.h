@@ -21,12 +21,12 @@ namespace kvkeep::server {
 inline const ChunkShape kShape{.embeddings = 40, .positions = 40};
 inline constexpr std::string_view kBroken = "broken";
 
-// Makes one chunk of each file, unless that is broken.
+// Makes as many equal chunks of each file as it is told to, one at first, unless the file is broken.
 class CountingProjector final : public engine::Projector {
  public:
   const engine::ProjectorDescription& description() const override { return description_; }
   Result<std::vector<engine::MediaPart>> plan(ByteSpan) const override {
-    return std::vector{engine::MediaPart{{}, kShape}};
+    return std::vector<engine::MediaPart>(chunks, engine::MediaPart{{}, kShape});
   }
   Result<std::vector<engine::EncodedChunk>> encode(ByteSpan file, const engine::EncodeProgress& progress) override {
     ++encoded;
@@ -38,13 +38,15 @@ class CountingProjector final : public engine::Projector {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } while (is_slow);
     if (file.size() == kBroken.size()) return damaged("it cannot be decoded as PNG");
-    return std::vector{engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings)}};
+    return std::vector<engine::EncodedChunk>(
+        chunks, engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings)});
   }
 
   std::atomic<int> encoded = 0;
   std::atomic<int> ended = 0;
   std::atomic<bool> is_slow = false;  // then it does not get beyond the half of a file
   ChunkShape shape = kShape;
+  std::size_t chunks = 1;
 
  private:
   engine::ProjectorDescription description_;

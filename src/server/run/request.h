@@ -70,6 +70,7 @@ struct Request {
   bool told_to_wait = false;
   std::shared_ptr<Encoding> encoding = {};  // of the next file in its prompt; null: none is under way
   bool must_encode = false;                 // its next slice is of that file
+  NamedEncodings encoded = {};              // of files that have chunks still to be computed
   std::uint64_t number = 0;                 // by arrival, from 1 on
   std::shared_ptr<Search> search = {};      // of the shared tier; null: none is under way
   std::optional<AwaitedPrefix> awaits = {};
