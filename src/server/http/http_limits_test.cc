@@ -56,6 +56,7 @@ class HeldBodies {
     while (held_ < count && os::elapsed_ms(start, os::real_clock().monotonic_ns()) < 5'000) ::usleep(1'000);
     return held_ >= count;
   }
+  bool exceeded(int count) const { return held_ > count; }
   void release() { released_ = true; }
 
  private:
@@ -107,6 +108,30 @@ TEST(HttpLimits, LargeBodiesLeaveRoomAndThreadsToSmallOnes) {
   ASSERT_TRUE(held.reached(1));
   EXPECT_TRUE(os::wait_until(5'000, [&] { return server.client().ask(large).status == 503; }));
   EXPECT_EQ(server.client().ask(post("/echo", std::string(1 << 20, 'x'))).status, 200);
+  held.release();
+  for (RawClient& holder : holders) EXPECT_EQ(holder.read_reply().status, 200);
+}
+
+// Requests that wait for something keep no other one out, whatever their bodies' sizes.
+TEST(HttpLimits, SlowRequestsHaveThreadsOfTheirOwn) {
+  HttpOptions options;
+  options.threads = 1;
+  options.body_bytes_max = 2 << 20;
+  HeldBodies held;
+  TestServer server(options, [&](HttpServer& http) {
+    held.add_route(http);
+    http.set_apart([](const HttpRequest& request) { return request.body.starts_with("slow"); });
+  });
+  std::vector<RawClient> holders;
+  for (std::size_t i = 0; i < 8; ++i) {
+    holders.push_back(server.client());
+    ASSERT_TRUE(holders.back().send(post("/hold", "slow" + std::string(i % 2 == 0 ? 0 : 3 << 19, 'x'))));
+  }
+  ASSERT_TRUE(held.reached(2)) << "two are served at a time";
+  for (const std::size_t size : {std::size_t{9}, std::size_t{3} << 19}) {
+    EXPECT_EQ(server.client().ask(post("/echo", std::string(size, 'x'))).status, 200) << size;
+  }
+  EXPECT_FALSE(held.exceeded(2));
   held.release();
   for (RawClient& holder : holders) EXPECT_EQ(holder.read_reply().status, 200);
 }

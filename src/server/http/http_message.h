@@ -85,7 +85,8 @@ class ResponseWriter {
 };
 
 // Runs on one of a few threads that all requests share, so that it must not wait: a reply that takes longer than
-// parsing comes from a kept writer. Handlers of light routes run on the thread that serves the connections. An
+// parsing comes from a kept writer. Only requests that HttpServer::set_apart() knows as slow may wait, on threads of
+// their own. Handlers of light routes run on the thread that serves the connections. An
 // exception becomes a 500, or cuts the stream off if the reply has begun.
 using Handler = std::function<void(HttpRequest&, ResponseWriter&)>;
 

@@ -44,6 +44,7 @@ class Server final : public HttpServer {
   }
   void shape_errors(ErrorShape shape) override { core_.gatekeeper.shape_errors(std::move(shape)); }
   void on_leave(std::function<void()> task) override { core_.on_leave = std::move(task); }
+  void set_apart(std::function<bool(const HttpRequest&)> is_slow) override { core_.is_slow = std::move(is_slow); }
   UnreadCounts unread() const override { return core_.unread.counts(); }
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return first_address().port; }
@@ -90,6 +91,7 @@ void Server::serve() {
   const auto threads = static_cast<std::size_t>(core_.options.threads);
   core_.workers = os::make_thread_pool(threads, "http-worker");
   core_.large_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 1), "http-large");
+  core_.slow_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 2), "http-slow");
   core_.on_change = [this] { note_change(); };
   asio::post(core_.io, [this] {
     listeners_.start(
@@ -100,6 +102,7 @@ void Server::serve() {
   run_io();
   core_.large_workers.reset();
   core_.workers.reset();
+  core_.slow_workers.reset();  // the others hand requests over to these
 }
 
 void Server::run_io() {

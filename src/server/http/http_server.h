@@ -35,7 +35,7 @@ struct HttpOptions {
   std::vector<std::string> allowed_origins;  // see OriginGuard
 
   // Threads for handlers, above 0: how many requests are parsed, rendered and tokenized at a time. A quarter as many
-  // are added for requests of more than 1 MiB.
+  // are added for requests of more than 1 MiB, and as many, but at least two, for those of set_apart().
   int threads = 8;
   // Whole requests, until their reply is made; one more is answered 503. Light ones do not count.
   std::size_t requests_max = 4'096;
@@ -104,6 +104,11 @@ class HttpServer {
   // `task` runs on the I/O thread, and must return at once, whenever a connection ends while a request on it may still
   // be answered: a client_gone() became true. Call it before serve().
   virtual void on_leave(std::function<void()> task) = 0;
+
+  // Requests for which it returns true, such as those whose handler waits for other hosts or computes for seconds, have
+  // threads of their own: others never wait for them. It is called on a thread that runs handlers, and may read the
+  // body. Call it before serve().
+  virtual void set_apart(std::function<bool(const HttpRequest&)> is_slow) = 0;
 
   virtual UnreadCounts unread() const = 0;
 

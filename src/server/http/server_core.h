@@ -49,7 +49,9 @@ struct ServerCore {
   // ends of replies would wait for them.
   std::unique_ptr<os::ThreadPool> workers;
   std::unique_ptr<os::ThreadPool> large_workers;
-  Budget budget;  // of bytes of bodies
+  std::unique_ptr<os::ThreadPool> slow_workers;
+  std::function<bool(const HttpRequest&)> is_slow = [](const HttpRequest&) { return false; };  // see set_apart()
+  Budget budget;                                                                               // of bytes of bodies
   Budget places;  // for whole requests that are not light, until they are answered
   UnreadReplies unread;
   std::atomic<bool> stopping{false};
