@@ -137,7 +137,11 @@ std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, co
   }
   if (!media.remote_hosts.empty()) {
     rules.fetch = [remote = server::RemoteRules{.hosts = media.remote_hosts, .most_bytes = kMostMediaBytes}](
-                      const std::string& url) { return server::fetch_remote(url, remote); };
+                      const std::string& url, const server::api::FetchTerms& terms) {
+      server::RemoteRules rest = remote;
+      rest.longest_ms = std::min(rest.longest_ms, static_cast<long>(terms.longest_ms));
+      return server::fetch_remote(url, rest, terms.gone);
+    };
   }
   return rules;
 }

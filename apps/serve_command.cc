@@ -184,6 +184,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.output = files.output;
   service.defaults.media = media_rules(loaded, options.media, files.media_directory);
   service.projector = loaded.projector.get();
+  service.held_files =
+      std::make_unique<server::HeldFiles>(std::max(server::kHeldFilesBytes, ByteCount{options.http.body_bytes_max}));
   TRY(try_defaults(service, *loaded.engine));
   service.adapters = std::make_unique<server::Adapters>(model.adapters);
   service.stabilizers = options.stabilizers;

@@ -198,7 +198,8 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .default_text = "processors - 1, at least parallel + 2",
        .effect =
            "Threads that parse, render and tokenize requests; requests that wait or stream need none. A quarter as "
-           "many, at least one, are added for bodies of more than 1 MiB.",
+           "many, at least one, are added for bodies of more than 1 MiB, and as many, at least two, for files that may "
+           "have to be fetched or are sounds.",
        .assign = number_or_automatic(options.http_threads, 1, 4'096, 1)},
       {.spelling = "--path DIR",
        .environment = "LLAMA_ARG_STATIC_PATH",

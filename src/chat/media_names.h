@@ -46,9 +46,10 @@ bool begins_with_media_name(std::string_view text);
 bool ends_with_media_name(std::string_view text);
 
 struct MediaFile {
-  MediaHash hash;
-  std::shared_ptr<const std::string> bytes;
-  std::string place;  // in the request, for errors: "messages[0].content[1]"
+  MediaHash hash = {};
+  std::shared_ptr<const std::string> bytes = {};  // null: they are not read yet, or not kept any more
+  std::string place = {};                         // in the request, for errors: "messages[0].content[1]"
+  std::string url = {};                           // from which they are to be read; then there is no hash yet
   bool operator==(const MediaFile&) const = default;
 };
 

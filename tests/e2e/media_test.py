@@ -7,8 +7,10 @@ import http.server
 import json
 import os
 import re
+import select
 import struct
 import threading
+import time
 import zlib
 
 from flag_case import covers
@@ -37,6 +39,15 @@ def png(seed, width=64, height=64):
 def huge_png():
     return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0))
             + png_chunk(b"IDAT", zlib.compress(b"\0")) + png_chunk(b"IEND", b""))
+
+
+def black_bmp(path, seed, side):
+    """Writes a picture of 3 bytes a pixel, almost all black, that takes no room on disk."""
+    size = 3 * side * side
+    with open(path, "wb") as file:
+        file.write(b"BM" + struct.pack("<IHHI", 54 + size, 0, 0, 54)
+                   + struct.pack("<IiiHHIIiiII", 40, side, side, 1, 24, 0, size, 0, 0, 0, 0) + bytes([seed]))
+        file.truncate(54 + size)
 
 
 def gif(frames):
@@ -433,6 +444,98 @@ class Flags(MediaCase):
                    "http://169.254.169.254/": "not in the server's", "ftp://127.0.0.1/a": "must be a data:"}
         for url, reason in refused.items():
             self.assert_refused(400, named, url, contains=reason)
+
+    def test_requests_of_text_do_not_wait_for_slow_hosts(self):
+        class Slow(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                with asked:
+                    asked.count += 1
+                    asked.notify_all()
+                ended.wait(60)
+
+            def log_message(self, *_):
+                pass
+        asked = threading.Condition()
+        asked.count = 0
+        ended = threading.Event()
+        files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+        self.addCleanup(files.server_close)
+        self.addCleanup(files.shutdown)
+        self.addCleanup(ended.set)
+        threading.Thread(target=files.serve_forever, daemon=True).start()
+        server = self.start("qwen3vl", "--threads-http", "1", "--allow-remote-media", f"127.0.0.1:{files.server_port}")
+        url = f"http://127.0.0.1:{files.server_port}/a.png"
+        body = json.dumps({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, text("x")]}]})
+        waiting = [server.connection() for _ in range(6)]
+        for connection in waiting:
+            connection.request("POST", CHAT, body, {"Content-Type": "application/json"})
+        with asked:
+            self.assertTrue(asked.wait_for(lambda: asked.count >= 2, 20), "two are fetched at a time")
+        begin = time.monotonic()
+        self.ask(server, [user("Hello.")])
+        self.ask(server, [user("The word file.")], tools=[{"type": "function", "function": {
+            "name": "read", "parameters": {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}}}])
+        self.assertLess(time.monotonic() - begin, 6, "each fetch may take 10 seconds")
+        for connection in waiting:
+            connection.close()
+        time.sleep(3)
+        with asked:
+            self.assertEqual(asked.count, 2, "for clients that have left nothing is fetched")
+
+    def test_files_of_a_request_have_a_bound(self):
+        directory = fresh_directory()
+        for number in range(8):
+            with open(os.path.join(directory, f"{number}.png"), "wb") as file:
+                file.write(bytes([number]))
+                file.truncate(63 << 20)
+        server = self.start("qwen3vl", "--media-path", directory)
+        urls = [f"file://{number}.png" for number in range(8)]
+        status, reply = self.send(server, CHAT, {"messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": url}} for url in urls] + [text("x")]}]})
+        self.assertEqual(status, 413)
+        self.assertIn("'messages[0].content[7]'", reply["error"]["message"])
+        status, reply = self.send(server, "/v1/messages", {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": [
+            {"type": "image", "source": {"type": "url", "url": url}} for url in urls] + [text("x")]}]})
+        self.assertEqual((status, reply["error"]["type"]), (413, "request_too_large"))
+        status, reply = self.send(server, "/v1/responses", {"input": [{"role": "user", "content": [
+            {"type": "input_image", "image_url": url} for url in urls] + [{"type": "input_text", "text": "x"}]}]})
+        self.assertEqual((status, reply["error"]["param"]), (413, "input[0].content[7]"))
+        # One file that is named often counts once: it is read, and seen to be no picture.
+        status, reply = self.send(server, CHAT, {"messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": urls[0]}} for _ in range(20)] + [text("x")]}]})
+        self.assertEqual(status, 400)
+        self.assertIn("'messages[0].content[0]'", reply["error"]["message"])
+        with open(f"/proc/{server.process.pid}/status", encoding="utf-8") as file:
+            peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1))
+        self.assertLess(peak_kib, 1_200 << 10, "512 MiB of files, the one beyond, and the model")
+
+    def test_requests_that_wait_hold_files_within_a_bound(self):
+        directory = fresh_directory()
+        for number in range(14):
+            black_bmp(os.path.join(directory, f"{number}.bmp"), number, 4_000)
+        server = self.start("qwen3vl", "-np", "1", "-c", "65536", "--media-path", directory)
+        running = server.connection()
+        running.request("POST", CHAT, json.dumps({"messages": [user("Go on.")], "max_tokens": 60_000, "ignore_eos": True, "stream": True}),
+                        {"Content-Type": "application/json"})
+        running.getresponse().read(1)
+        waiting = [server.connection() for _ in range(14)]
+        for number, connection in enumerate(waiting):
+            url = f"file://{number}.bmp"
+            body = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, text("x")]}]}
+            connection.request("POST", CHAT, json.dumps(body), {"Content-Type": "application/json"})
+        refused = []
+        while len(refused) < 4:
+            ready = select.select([each.sock for each in waiting if each not in refused], [], [], 60)[0]
+            self.assertTrue(ready, f"only {len(refused)} were refused")
+            refused += [each for each in waiting if each.sock in ready]
+        self.assertEqual(select.select([each.sock for each in waiting if each not in refused], [], [], 2)[0], [],
+                         "480 MiB have room for ten files of 46 MiB")
+        for connection in refused:
+            reply = connection.getresponse()
+            self.assertEqual((reply.status, reply.getheader("Retry-After") is not None), (503, True))
+            self.assertIn("'messages[0].content[0]'", json.loads(reply.read())["error"]["message"])
+        for connection in (running, *waiting):
+            connection.close()
 
     def test_a_batch_that_is_too_small_is_an_error_at_the_start(self):
         command = serve_command("--mmproj", model("--mmproj", *KINDS["gemma3"]), "-ub", "15", "-b", "15", "--no-kv-disk",

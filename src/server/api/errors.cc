@@ -17,8 +17,8 @@ StatusAndType status_and_type_of(ErrorKind kind) {
     case ErrorKind::kInvalid: return {400, "invalid_request_error"};
     case ErrorKind::kNotFound: return {404, "not_found_error"};
     case ErrorKind::kUnsupported: return {501, "not_supported_error"};
+    case ErrorKind::kNoSpace: return {413, "invalid_request_error"};
     case ErrorKind::kBusy:
-    case ErrorKind::kNoSpace:
     case ErrorKind::kAborted: return {503, "unavailable_error"};
     case ErrorKind::kDamaged:
     case ErrorKind::kIo: break;

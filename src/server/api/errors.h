@@ -16,7 +16,8 @@ struct ErrorReply {
   bool is_stream = false;  // false; true for the events of a stream that reports the error itself
 };
 
-// Status and type by kind: kInvalid 400, kNotFound 404, kUnsupported 501, kBusy, kNoSpace and kAborted 503, else 500.
+// Status and type by kind: kInvalid 400, kNotFound 404, kNoSpace (it could never be served) 413, kUnsupported 501,
+// kBusy and kAborted 503, else 500.
 ErrorReply error_reply(const Error& error);
 
 // Returns only the status, for dialects with other types and shapes: there an unsupported request is the client's

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <utility>
 
@@ -65,6 +66,42 @@ bool may_have_media(std::string_view body) {
   return false;
 }
 
+namespace {
+
+// Returns true if the JSON string whose text begins here is `word`; letters may be written as \u0061.
+bool is_string(std::string_view text, std::string_view word) {
+  constexpr std::size_t kEscape = 6;
+  for (const char letter : word) {
+    if (text.starts_with("\\u") && text.size() >= kEscape) {
+      unsigned code = 0;
+      const auto read = std::from_chars(text.data() + 2, text.data() + kEscape, code, 16);
+      if (read.ptr != text.data() + kEscape || code != static_cast<unsigned char>(letter)) return false;
+      text.remove_prefix(kEscape);
+    } else if (text.starts_with(letter)) {
+      text.remove_prefix(1);
+    } else {
+      return false;
+    }
+  }
+  return text.starts_with('"');
+}
+
+}  // namespace
+
+bool has_media_part(std::string_view body) {
+  constexpr auto kTypes =
+      std::to_array<std::string_view>({"image", "image_url", "input_image", "input_audio", "input_file", "file"});
+  for (std::size_t at = body.find('"'); at != std::string_view::npos; at = body.find('"', at + 1)) {
+    const std::string_view text = body.substr(at + 1);
+    if (is_string(text, "multimodal_data")) return true;
+    const std::size_t before = body.substr(0, at).find_last_not_of(" \t\r\n");
+    const bool is_value = before != std::string_view::npos && body[before] == ':';
+    const auto is_this = [text](std::string_view type) { return is_string(text, type); };
+    if (is_value && std::ranges::any_of(kTypes, is_this)) return true;
+  }
+  return false;
+}
+
 Result<std::string> decode_base64(std::string_view text) {
   static constexpr std::array<std::uint8_t, 256> kDigits = make_digits();
   while (!text.empty() && (text.back() == '=' || text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
@@ -89,12 +126,20 @@ MediaReader::MediaReader(const MediaRules* rules, std::string_view body) : rules
 
 Result<std::string> MediaReader::add(std::string bytes, const std::string& path) {
   if (bytes.empty()) return invalid(fmt::format("'{}' is empty", path));
+  const MediaHash hash = media_hash(rules_->key, std::as_bytes(std::span(bytes)));
+  return add_file({hash, std::make_shared<const std::string>(std::move(bytes)), path});
+}
+
+Result<std::string> MediaReader::add_url(std::string_view url, const std::string& path) {
+  return add_file({.hash = {}, .bytes = nullptr, .place = path, .url = std::string(url)});
+}
+
+Result<std::string> MediaReader::add_file(chat::MediaFile file) {
   const std::size_t number = media_.files.size();
   if (number >= kMostFiles) {
-    return invalid(fmt::format("'{}': a request may have at most {} pictures and sounds", path, kMostFiles));
+    return invalid(fmt::format("'{}': a request may have at most {} pictures and sounds", file.place, kMostFiles));
   }
-  const MediaHash hash = media_hash(rules_->key, std::as_bytes(std::span(bytes)));
-  media_.files.push_back({hash, std::make_shared<const std::string>(std::move(bytes)), path});
+  media_.files.push_back(std::move(file));
   return media_.names.name(number);
 }
 
@@ -114,9 +159,7 @@ Result<std::string> MediaReader::from_url(std::string_view url, const std::strin
   }
   if (url.starts_with(kFile)) {
     if (!rules_->read_file) return invalid(fmt::format("'{}': file: URLs need a server with --media-path", path));
-    Result<std::string> bytes = rules_->read_file(url.substr(kFile.size()));
-    if (!bytes) return invalid(fmt::format("'{}': {}", path, bytes.error().message));
-    return add(*std::move(bytes), path);
+    return add_url(url, path);
   }
   return fetch(url, path);
 }
@@ -131,9 +174,7 @@ Result<std::string> MediaReader::fetch(std::string_view url, const std::string& 
     return invalid(
         fmt::format("'{}': of a request, at most {} files are fetched from other hosts", path, kMostFetched));
   }
-  Result<std::string> bytes = rules_->fetch(std::string(url));
-  if (!bytes) return invalid(fmt::format("'{}': {}", path, bytes.error().message));
-  return add(*std::move(bytes), path);
+  return add_url(url, path);
 }
 
 Result<MixedPrompt> MediaReader::prompt_with_files(std::string_view text, const Json& data, const std::string& path) {

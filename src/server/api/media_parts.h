@@ -2,11 +2,12 @@
 
 // Pictures and sounds in the parts of messages, in the forms of all dialects. A file is decoded from base64 and named
 // by a hash of its bytes, and nothing else is looked at here; a name takes its place in the message
-// (chat/media_names.h).
+// (chat/media_names.h). Files that are named by URL are read later (routes/prompt_files.h).
 //
 // Errors are kInvalid and begin with the part's path.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,6 +26,12 @@ namespace kvkeep::server::api {
 inline constexpr std::size_t kMostFiles = 1'000;  // of one request
 inline constexpr std::size_t kMostFetched = 32;   // of these, from other hosts: each may take seconds
 
+// How long a request may still wait for a file of another host.
+struct FetchTerms {
+  std::int64_t longest_ms = 0;
+  std::function<bool()> gone = [] { return false; };  // its client has left: give up
+};
+
 // How the server's model takes pictures and sounds.
 struct MediaRules {
   MediaKey key;
@@ -33,9 +40,9 @@ struct MediaRules {
   std::string marker = {};  // stands for a file in the prompts of completions; clients learn it from /props
   // Reads a file below --media-path, by its path there; kInvalid with the reason if it cannot. Empty: no file: URLs.
   std::function<Result<std::string>(std::string_view path)> read_file = {};
-  // Fetches a file from another host, by its http: or https: URL; kInvalid with the reason if it cannot. Empty: none
-  // is.
-  std::function<Result<std::string>(const std::string& url)> fetch = {};
+  // Fetches a file from another host, by its http: or https: URL; kInvalid with the reason if it cannot, kAborted if
+  // the client left. Empty: none is.
+  std::function<Result<std::string>(const std::string& url, const FetchTerms& terms)> fetch = {};
 };
 
 // Texts, ids, and pictures and sounds in turn. Each text is tokenized by itself; BOS comes only before a text, picture
@@ -48,6 +55,10 @@ Result<std::string> decode_base64(std::string_view text);
 // Returns false if no string in a body, key or value, is one that a part with a picture, sound or file has. It costs a
 // search for quotes, where a hash of the body takes about a millisecond per megabyte. Letters may be written as \u0061.
 bool may_have_media(std::string_view body);
+
+// The same, but only a value that is the type of such a part counts, or the name of llama-server's list of files: tools
+// often have a parameter "file". A body for which this returns false has no files.
+bool has_media_part(std::string_view body);
 
 // The files of one request.
 class MediaReader {
@@ -87,6 +98,9 @@ class MediaReader {
 
  private:
   Result<std::string> add(std::string bytes, const std::string& path);
+  // A file that is read later.
+  Result<std::string> add_url(std::string_view url, const std::string& path);
+  Result<std::string> add_file(chat::MediaFile file);
   Result<std::string> fetch(std::string_view url, const std::string& path);
   Result<std::string> file_in(const Json& object, const std::string& path);
 

@@ -65,6 +65,21 @@ TEST(MayHaveMedia, IfAStringIsThatOfAPart) {
   }
 }
 
+TEST(HasMediaPart, IfAValueIsTheTypeOfOne) {
+  for (const char* body :
+       {R"({"type":"image"})", R"({"type" : "image_url"})", "{\"type\":\n\"input_image\"}", R"({"type":"input_audio"})",
+        R"({"type":"input_file"})", R"({"type":"file"})", R"({"multimodal_data":[]})", R"({"type":"im\u0061ge"})",
+        R"({"type":"\u0066\u0069le"})", R"({"multimodal_dat\u0061":[]})"}) {
+    EXPECT_TRUE(has_media_part(body)) << body;
+  }
+  // Keys and elements of such names, which definitions of tools have, and texts that quote them.
+  for (const char* body : {"", "\"", "{}", R"({"file":{"type":"string"},"required":["file"]})",
+                           R"({"type":"text","text":"\"image\""})", R"({"text":"type:\"file\""})",
+                           R"({"type":"files"})", R"({"type":"fil\u0061"})", R"({"type":"\u00)", R"({"type":"file)"}) {
+    EXPECT_FALSE(has_media_part(body)) << body;
+  }
+}
+
 TEST_F(MediaReaderTest, TheBodyIsHashedOnlyIfItMayHaveAFile) {
   const auto name = chat::MediaNames("{}").name(0);
   EXPECT_FALSE(MediaReader(&rules_, "{}").take().names.next(name, 0).has_value());
@@ -95,27 +110,19 @@ TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
   EXPECT_THAT(refused(reader.from_url("file://a.png", "part 1")), HasSubstr("--media-path"));
 }
 
-TEST_F(MediaReaderTest, FilesAreReadByTheServersRules) {
-  rules_.read_file = [](std::string_view path) -> Result<std::string> {
-    if (path == "a.png") return std::string("bytes");
-    return invalid("there is no such file");
-  };
+TEST_F(MediaReaderTest, FilesWithAUrlAreReadLater) {
+  rules_.read_file = [](std::string_view) -> Result<std::string> { return io_error("nobody reads here"); };
+  rules_.fetch = [](const std::string&, const FetchTerms&) -> Result<std::string> { return io_error("nor fetches"); };
   MediaReader reader(&rules_, kMediaBody);
   EXPECT_TRUE(reader.from_url("file://a.png", "part 1").ok());
-  EXPECT_EQ(refused(reader.from_url("file://b.png", "part 1")), "'part 1': there is no such file");
-}
-
-TEST_F(MediaReaderTest, FilesOfOtherHostsAreFetchedByTheServersRules) {
-  rules_.fetch = [](const std::string& url) -> Result<std::string> {
-    if (url == "https://example.org/a.png") return std::string("bytes");
-    return invalid("its host is at a private address");
-  };
-  MediaReader reader(&rules_, kMediaBody);
-  EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 1").ok());
-  EXPECT_EQ(refused(reader.from_url("http://b", "part 1")), "'part 1': its host is at a private address");
+  EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 2").ok());
   EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL");
-  for (std::size_t i = 2; i < kMostFetched; ++i) (void)reader.from_url("https://example.org/a.png", "p");
+  for (std::size_t i = 1; i < kMostFetched; ++i) (void)reader.from_url("https://example.org/a.png", "p");
   EXPECT_THAT(refused(reader.from_url("https://example.org/a.png", "p")), HasSubstr("at most 32 files are fetched"));
+  const chat::PromptMedia media = reader.take();
+  ASSERT_EQ(media.files.size(), 1 + kMostFetched);
+  EXPECT_EQ(media.files[0], (chat::MediaFile{.place = "part 1", .url = "file://a.png"}));
+  EXPECT_EQ(media.files[1], (chat::MediaFile{.place = "part 2", .url = "https://example.org/a.png"}));
 }
 
 TEST_F(MediaReaderTest, EachDialectsPartIsRead) {

@@ -148,7 +148,7 @@ bool is_public_address(const std::string& address) {
 
 #ifndef KVKEEP_HAS_CURL
 
-Result<std::string> fetch_remote(const std::string&, const RemoteRules&) {
+Result<std::string> fetch_remote(const std::string&, const RemoteRules&, const std::function<bool()>&) {
   return unsupported("this kvkeep was built without libcurl: it fetches nothing");
 }
 
@@ -193,8 +193,9 @@ std::optional<UrlParts> read_url(const std::string& url) {
 // One transfer. libcurl holds pointers to it, so it stays where it is.
 class Transfer {
  public:
-  Transfer(const std::string& url, const RemoteRules& rules, long left_ms, bool may_be_private)
-      : rules_(rules), may_be_private_(may_be_private) {
+  Transfer(const std::string& url, const RemoteRules& rules, long left_ms, bool may_be_private,
+           const std::function<bool()>& gone)
+      : rules_(rules), may_be_private_(may_be_private), gone_(gone) {
     set(CURLOPT_URL, url.c_str());
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_NOSIGNAL, 1L);
@@ -206,6 +207,9 @@ class Transfer {
     set(CURLOPT_OPENSOCKETDATA, this);
     set(CURLOPT_WRITEFUNCTION, &Transfer::take_bytes);
     set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_NOPROGRESS, 0L);
+    set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
+    set(CURLOPT_XFERINFODATA, this);
   }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -213,6 +217,7 @@ class Transfer {
   // Returns the file, or where to look for it instead.
   Result<std::pair<std::string, std::string>> run() {
     const CURLcode code = curl_easy_perform(easy_.get());
+    if (code == CURLE_ABORTED_BY_CALLBACK) return aborted("the client left");
     if (is_private_) return invalid("its host is at a private address");
     if (is_too_large_) return invalid("the file is larger than " + std::to_string(rules_.most_bytes >> 20) + " MiB");
     if (code == CURLE_HTTP_RETURNED_ERROR) {
@@ -253,6 +258,11 @@ class Transfer {
     return is_known ? text.data() : "";
   }
 
+  // libcurl asks about once a second, also while nothing comes.
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return static_cast<Transfer*>(self)->gone_() ? 1 : 0;
+  }
+
   static std::size_t take_bytes(char* bytes, std::size_t, std::size_t count, void* self) {
     auto& transfer = *static_cast<Transfer*>(self);
     transfer.is_too_large_ = count > transfer.rules_.most_bytes - transfer.bytes_.size();
@@ -263,6 +273,7 @@ class Transfer {
 
   const RemoteRules& rules_;
   const bool may_be_private_;
+  const std::function<bool()>& gone_;
   std::unique_ptr<CURL, FreeEasy> easy_{curl_easy_init()};
   std::string bytes_;
   bool is_private_ = false;
@@ -276,7 +287,7 @@ bool is_address(const std::string& host) {
 
 }  // namespace
 
-Result<std::string> fetch_remote(const std::string& url, const RemoteRules& rules) {
+Result<std::string> fetch_remote(const std::string& url, const RemoteRules& rules, const std::function<bool()>& gone) {
   std::string target = url;
   long left_ms = rules.longest_ms;
   for (int redirects = 0; redirects <= kMostRedirects; ++redirects) {
@@ -288,7 +299,7 @@ Result<std::string> fetch_remote(const std::string& url, const RemoteRules& rule
     }
     // "*" lists no address, and an address that is listed with a port opens no other port of it.
     const bool names_itself = is_address(parts->host) && is_listed_by_name(rules.hosts, parts->host, parts->port);
-    Transfer transfer(target, rules, left_ms, names_itself);
+    Transfer transfer(target, rules, left_ms, names_itself, gone);
     TRY_ASSIGN(auto got, transfer.run());
     left_ms = std::max(left_ms - transfer.spent_ms(), 1L);
     if (got.second.empty()) return std::move(got.first);

@@ -8,6 +8,7 @@
 // is itself in the list may be private, at the ports of that entry: its owner put it there.
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +40,10 @@ bool is_listed(const std::vector<RemoteHost>& hosts, std::string_view name, std:
 // of a group or reserved. IPv6 forms that stand for an IPv4 address are looked at as that.
 bool is_public_address(const std::string& address);
 
-// Any thread; blocks. Errors are a line to be put after the file's place in a request: kInvalid if the rules refuse the
-// URL or the host has no such file, kUnsupported if this kvkeep was built without libcurl.
-Result<std::string> fetch_remote(const std::string& url, const RemoteRules& rules);
+// Any thread; blocks. Gives up within a second or two once `gone` returns true. Errors are a line to be put after the
+// file's place in a request: kInvalid if the rules refuse the URL or the host has no such file, kAborted if it gave up,
+// kUnsupported if this kvkeep was built without libcurl.
+Result<std::string> fetch_remote(
+    const std::string& url, const RemoteRules& rules, const std::function<bool()>& gone = [] { return false; });
 
 }  // namespace kvkeep::server

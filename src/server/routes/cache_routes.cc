@@ -39,7 +39,10 @@ constexpr std::size_t kIdBytes = 8;
 void reply_json(ResponseWriter& writer, const Json& json) {
   writer.send(200, api::kJsonContentType, api::to_line(json));
 }
-void send_refusal(ResponseWriter& writer, const Error& error) { send_error(writer, api::error_reply(error)); }
+// A full disk, or a full list of pins, is no fault of the request.
+void send_refusal(ResponseWriter& writer, const Error& error) {
+  send_error(writer, api::error_reply(error.kind == ErrorKind::kNoSpace ? busy(error.message) : error));
+}
 
 // The asking client's tenants: of all scales of adapters, unless it names some.
 TenantScope asking_tenants(const Service& service, const HttpRequest& http, std::string_view cache_salt,

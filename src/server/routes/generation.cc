@@ -243,7 +243,7 @@ void generate(const Service& service, Generation generation) {
     return send_error(writer, generation.reply->error(known.error()));
   }
   Starter starter(service, generation);
-  if (const auto refused = starter.prepare()) return send_error(writer, *refused);
+  if (const auto refused = starter.prepare()) return send_refusal(service, writer, *refused);
   AnswerForm form{request.stream,
                   request.return_progress,
                   request.return_tokens,

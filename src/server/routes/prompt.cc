@@ -1,17 +1,19 @@
 #include "server/routes/prompt.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/media_ids.h"
 #include "chat/tokenize.h"
-#include "engine/projector.h"
 #include "server/routes/exact_replay.h"
 #include "server/routes/fill_in.h"
-#include "server/run/encoded_media.h"
+#include "server/routes/prompt_files.h"
 
 namespace kvkeep::server {
 namespace {
@@ -160,56 +162,23 @@ std::shared_ptr<const PromptParts> parts_of(const Service& service, const chat::
   return std::make_shared<PromptParts>(chat::parts_of(rendered, ids, *service.piece_sizes, put_first ? 1 : 0));
 }
 
-// Finds out the parts of files. To read the head of a picture takes no time, but the samples of a sound must be
-// counted.
-Result<std::vector<engine::MediaPart>> parts_of(const Service& service, const chat::MediaFile& file,
-                                                const Asking& asking) {
-  const std::string name = file.hash.hex();
-  if (const auto known = service.media_memo->find(name, asking.tenant)) return *known;
-  auto parts = service.projector->plan(std::as_bytes(std::span(*file.bytes)));
-  if (!parts) return invalid("'" + file.place + "': " + parts.error().message);
-  std::size_t bytes = parts->size() * sizeof(engine::MediaPart);
-  for (const engine::MediaPart& part : *parts) bytes += part.tokens.size() * sizeof(TokenId);
-  service.media_memo->remember(name, *parts, bytes, asking.tenant);
-  return parts;
-}
-
 Error no_text_after_media() { return invalid("no text comes after the last picture or sound"); }
 
-// The ids of files, and where the embeddings of their chunks come from.
-class MediaTokens {
- public:
-  MediaTokens(const Service& service, std::vector<chat::MediaFile> files, const Asking& asking)
-      : service_(service), files_(std::move(files)), asking_(asking) {}
-
-  Result<std::vector<TokenId>> add(std::size_t number) {
-    const chat::MediaFile& file = files_[number];
-    TRY_ASSIGN(const std::vector<engine::MediaPart> parts, parts_of(service_, file, asking_));
-    const auto source = std::make_shared<const PromptFile>(PromptFile{file.hash, file.bytes, file.place});
-    std::uint32_t chunk = 0;
-    for (const engine::MediaPart& part : parts) {
-      if (part.is_chunk()) sources_.push_back({source, chunk++});
-    }
-    ids_[number] = engine::prompt_ids(parts, file.hash);
-    return ids_[number];
-  }
-  // Notes which ids stand where the files' names were.
-  void note_ids(chat::RenderedPrompt& rendered) const {
-    for (chat::PromptSpan& span : rendered.spans) {
-      if (span.kind != chat::SpanKind::kMedia || ids_[span.number].empty()) continue;
-      span.marker = ids_[span.number].front();
-      span.ids = ids_[span.number].size();
-    }
-  }
-  std::vector<ChunkSource> take() { return std::move(sources_); }
-
- private:
-  const Service& service_;
-  const std::vector<chat::MediaFile> files_;
-  const Asking& asking_;
-  std::vector<ChunkSource> sources_;
-  std::vector<std::vector<TokenId>> ids_ = std::vector<std::vector<TokenId>>(files_.size());
-};
+// Finds out how many tokens the files have, and stops where they are too many: to plan a long sound takes seconds.
+// Returns the result for a prompt whose files alone do not fit.
+Result<std::optional<Prompt>> plan_files(const Service& service, PromptFiles& files,
+                                         std::span<const std::size_t> numbers, Counting counting) {
+  constexpr std::size_t kCountedContexts = 4;  // who counts may want to know by how much a prompt is too long
+  const bool counts_on = counting == Counting::kExact;
+  const std::size_t most = service.context_tokens * (counts_on ? kCountedContexts : 1);
+  TRY_ASSIGN(const std::size_t tokens, files.plan(numbers, most));
+  if (tokens < most) return std::optional<Prompt>();
+  if (!counts_on) return std::optional(Prompt{.ids = {}, .tokens_min = tokens, .is_counted = false});
+  return invalid(
+      fmt::format("the prompt's pictures and sounds have more than {} tokens, {} times the context: they are "
+                  "not counted any further",
+                  most, kCountedContexts));
+}
 
 // Spellings become markers in each text, and only what stands at the beginning has BOS, as the vocabulary wants.
 Result<Prompt> of_mixed(const Service& service, const api::MixedPrompt& parts, const Asking& asking) {
@@ -217,7 +186,11 @@ Result<Prompt> of_mixed(const Service& service, const api::MixedPrompt& parts, c
   for (const auto& part : parts) {
     if (const auto* file = std::get_if<chat::MediaFile>(&part)) files.push_back(*file);
   }
-  MediaTokens media(service, std::move(files), asking);
+  std::vector<std::size_t> numbers(files.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  PromptFiles media(service, std::move(files), asking.tenant, asking.gone);
+  TRY_ASSIGN(std::optional<Prompt> refused, plan_files(service, media, numbers, asking.counting));
+  if (refused) return *std::move(refused);
   std::vector<TokenId> all;
   const auto add = [&all](const std::vector<TokenId>& ids) { all.insert(all.end(), ids.begin(), ids.end()); };
   std::size_t file = 0;
@@ -242,21 +215,25 @@ Result<Prompt> of_mixed(const Service& service, const api::MixedPrompt& parts, c
 }
 
 Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Asking& asking) {
-  MediaTokens media(service, input.media.files, asking);
+  PromptFiles media(service, input.media.files, asking.tenant, asking.gone);
   TRY_ASSIGN(chat::RenderedPrompt rendered,
              chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
   std::size_t text_bytes = 0;
   std::size_t marker_tokens = 0;
+  std::vector<std::size_t> numbers;
   for (const chat::PromptSpan& span : rendered.spans) {
     if (span.kind == chat::SpanKind::kMarker)
       ++marker_tokens;
     else
       text_bytes += span.text.size();
+    if (span.kind == chat::SpanKind::kMedia) numbers.push_back(span.number);
   }
   const std::size_t least = marker_tokens + least_tokens(service, text_bytes);
   if (asking.counting == Counting::kWhereItFits) {
     if (auto refused = too_long(service, text_bytes, least)) return *std::move(refused);
   }
+  TRY_ASSIGN(std::optional<Prompt> refused, plan_files(service, media, numbers, asking.counting));
+  if (refused) return *std::move(refused);
   TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_prompt(
                                            *service.vocabulary, *service.markers, rendered,
                                            [&](std::string_view text) { return tokenize_piece(service, text, asking); },
@@ -292,17 +269,38 @@ void add_media_ends(TokenSpan prompt, std::vector<Position>& ends) {
   }
 }
 
-}  // namespace
+std::vector<chat::MediaFile*> files_of(api::PromptSource& source) {
+  std::vector<chat::MediaFile*> files;
+  if (auto* chat = std::get_if<chat::RenderInput>(&source)) {
+    for (chat::MediaFile& file : chat->media.files) files.push_back(&file);
+  }
+  if (auto* mixed = std::get_if<api::MixedPrompt>(&source)) {
+    for (auto& part : *mixed) {
+      if (auto* file = std::get_if<chat::MediaFile>(&part)) files.push_back(file);
+    }
+  }
+  return files;
+}
 
-Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant,
-                           const std::function<bool()>& gone, Counting counting, MessagesAfter messages,
-                           std::optional<std::int64_t> max_tokens) {
-  const Asking asking{tenant, gone, counting, messages, max_tokens};
+Result<Prompt> read_settled(const Service& service, api::PromptSource& source, const Asking& asking) {
   if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return of_ids(std::move(*ids));
   if (const auto* text = std::get_if<std::string>(&source)) return of_text(service, *text, asking);
   if (const auto* mixed = std::get_if<api::MixedPrompt>(&source)) return of_mixed(service, *mixed, asking);
   if (const auto* fill = std::get_if<api::FillIn>(&source)) return of_fill(service, *fill, asking);
   return of_chat(service, std::get<chat::RenderInput>(source), asking);
+}
+
+}  // namespace
+
+Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant,
+                           const std::function<bool()>& gone, Counting counting, MessagesAfter messages,
+                           std::optional<std::int64_t> max_tokens) {
+  const std::vector<chat::MediaFile*> files = files_of(source);
+  TRY(settle_files(service, files, gone));
+  Result<Prompt> prompt = read_settled(service, source, {tenant, gone, counting, messages, max_tokens});
+  // Messages that stay are rendered once more when the reply has ended, and then the files' rows are known.
+  for (chat::MediaFile* const file : files_of(source)) file->bytes.reset();
+  return prompt;
 }
 
 policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings) {

@@ -42,8 +42,8 @@ enum class MessagesAfter { kGone, kStay };
 
 // Takes the text or messages out of `source`. Only prompts of `tenant` shape it or speed it up. service.stabilizers
 // leave parts of messages out; messages that stay in `source` lack those parts, too. Errors of rendering and
-// tokenizing; kInvalid for a picture or sound that cannot be read; kAborted once `gone` returns true; a prompt that is
-// too long is no error. A text with a gap is cut so
+// tokenizing, and of its files as settle_files() and PromptFiles have them; kAborted once `gone` returns true; a prompt
+// that is too long is no error. Files that stay in `source` have no bytes any more. A text with a gap is cut so
 // that a reply of `max_tokens` has room; kUnsupported if the model fills none in.
 Result<Prompt> read_prompt(
     const Service& service, api::PromptSource& source, const Tenant& tenant = kNoTenant,

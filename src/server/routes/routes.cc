@@ -25,6 +25,7 @@
 #include "server/http/http_message.h"
 #include "server/routes/generation.h"
 #include "server/routes/prompt.h"
+#include "server/routes/prompt_files.h"
 #include "server/routes/sender.h"
 #include "server/trace/trace_file.h"
 
@@ -396,6 +397,7 @@ void list_models(const Service& service, const HttpRequest&, ResponseWriter& wri
 
 void add_routes(HttpServer& server, const Service& service) {
   server.on_leave([&service] { service.scheduler->wake(); });
+  server.set_apart([&service](const HttpRequest& http) { return may_wait_for_files(service, http.body); });
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     add_route(server, service, method, path, handler, options);
   };

@@ -3,7 +3,8 @@
 // The server's routes: where HTTP, dialects, templates and the scheduler meet.
 //
 // A handler runs on one of the HTTP server's workers: it parses, renders and tokenizes, hands token ids to the
-// scheduler and returns. An Answer (answer.h) makes the reply from the job's events. Nothing here waits.
+// scheduler and returns. An Answer (answer.h) makes the reply from the job's events. Nothing here waits, but for files
+// of other hosts (prompt_files.h), on threads that are set apart for that.
 
 #include <cstdint>
 #include <functional>
@@ -35,6 +36,7 @@
 #include "server/http/http_server.h"
 #include "server/routes/adapters.h"
 #include "server/routes/fill_in.h"
+#include "server/routes/held_files.h"
 #include "server/routes/memos.h"
 #include "server/routes/rerank_prompt.h"
 #include "server/routes/turn_keeper.h"
@@ -94,6 +96,7 @@ struct Service {
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
   engine::Projector* projector = nullptr;  // null: the model takes text only
   std::unique_ptr<MediaMemo> media_memo = std::make_unique<MediaMemo>(kMediaMemoBytes);
+  std::unique_ptr<HeldFiles> held_files = std::make_unique<HeldFiles>(kHeldFilesBytes);
   std::unique_ptr<KeyOrders> key_orders = std::make_unique<KeyOrders>(kKeyOrdersBytes);
   chat::Stabilizers stabilizers;
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as the client sends them

@@ -106,8 +106,11 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
 
   void check(const Status& status) {
     if (status) return;
-    writer_->post(
-        [self = shared_from_this(), error = status.error()] { send_error(*self->writer_, api::error_reply(error)); });
+    // A full disk is no fault of the request.
+    const bool is_full = status.error().kind == ErrorKind::kNoSpace;
+    writer_->post([self = shared_from_this(), error = is_full ? busy(status.error().message) : status.error()] {
+      send_error(*self->writer_, api::error_reply(error));
+    });
   }
   void reply(std::string body) {
     writer_->post([self = shared_from_this(), sent = std::move(body)]() mutable {

@@ -156,6 +156,15 @@ void note_overtaken(std::span<const std::unique_ptr<Request>> admitted) {
   for (const auto& request : admitted) request->overtaken += request->must_wait ? 1 : 0;
 }
 
+void drop_files(Request& request, const Sequence& held) {
+  if (!held.track) return;
+  const std::vector<TokenRange>& chunks = request.effective.media;
+  for (std::size_t i = 0; i < chunks.size() && chunks[i].end <= held.track->position(); ++i) {
+    std::shared_ptr<const PromptFile>& file = request.job.media[i].file;
+    if (file->bytes != nullptr) file = std::make_shared<const PromptFile>(PromptFile{file->hash, nullptr, file->place});
+  }
+}
+
 bool is_prefill_too_long(Request& request, std::int64_t now_ns) {
   const double ms = os::elapsed_ms(request.started_ns, now_ns);
   const bool is_first = request.first_token_ns == 0;  // a request that goes on has had its time
@@ -285,6 +294,7 @@ double capture_slice(Request& request, Sequences& sequences, const CaptureStride
     const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
     sequences.capture_point(*request.seq, at.reason, keeping);
   }
+  if (complete) drop_files(request, sequences[*request.seq]);
   const double share = static_cast<double>(tokens) / static_cast<double>(std::max(tokens, captured));
   return os::elapsed_ms(begin_ns, clock.monotonic_ns()) * share;
 }

@@ -152,6 +152,10 @@ struct Overdue {
 // Returns nullopt as long as there is time.
 std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns);
 
+// Drops the bytes of files whose rows the cache has, all of them, so that they take no memory while a reply is made.
+// Should the cache lose the rows before the reply's end, the request ends and says so.
+void drop_files(Request& request, const Sequence& held);
+
 // It gave its sequence back, and waits for cells.
 void note_set_aside(Request& request, std::int64_t now_ns);
 // A further reply to a prompt whose prefill ended now: it finds no place, and starts by itself later.

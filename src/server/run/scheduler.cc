@@ -279,8 +279,8 @@ void Scheduler::begin_prefill(Request& request) {
   request.stats.waits.begin(WaitCause::kTurn, clock_.monotonic_ns());
   request.passed = 0;
   request.captured_to = sequences_[*request.seq].end();
-  sequences_.begin_capture(*request.seq);
-  const Sequence& held = sequences_[*request.seq];
+  const Sequence& held = sequences_.begin_capture(*request.seq);
+  drop_files(request, held);
   request.cuts = cut_planner_->plan({.job = request.job,
                                      .tokens = request.effective.tokens,
                                      .prompt_tokens = request.stats.prompt_tokens,

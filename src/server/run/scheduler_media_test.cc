@@ -179,6 +179,49 @@ TEST_P(SchedulerMedia, TwoRequestsShareOneEncoding) {
   EXPECT_EQ(projector_.encoded, 1);
 }
 
+// Notes whether the bytes of a file are still held.
+class FileWatch final : public JobSink {
+ public:
+  explicit FileWatch(std::weak_ptr<const std::string> bytes) : bytes_(std::move(bytes)) {}
+  void on_prefill(const JobStats&, std::size_t, double) override { held_at_prefill.push_back(!bytes_.expired()); }
+  bool on_token(TokenId, const JobStats&) override {
+    // The encoder's task lets go of the file a moment after it has ended.
+    for (int i = 0; i < 500 && !bytes_.expired(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    held_in_reply = !bytes_.expired();
+    return true;
+  }
+  void on_done(Finish finish, const JobStats&, const std::optional<Error>&) override { ended.set_value(finish); }
+  bool gone() const override { return false; }
+
+  std::vector<bool> held_at_prefill;
+  bool held_in_reply = false;
+  std::promise<Finish> ended;
+
+ private:
+  const std::weak_ptr<const std::string> bytes_;
+};
+
+TEST_P(SchedulerMedia, AFileIsHeldUntilItsRowsAreKnown) {
+  auto prompt = random_tokens(random_, 30) + ids_of(picture(1)) + random_tokens(random_, 25);
+  const auto run = [&](bool cache_prompt) {
+    Job job = job_of(prompt, {picture(1)});
+    job.max_tokens = 1;
+    job.cache_prompt = cache_prompt;
+    auto sink = std::make_shared<FileWatch>(job.media.front().file->bytes);
+    EXPECT_TRUE(world_.scheduler.submit(std::move(job), sink).ok());
+    EXPECT_EQ(sink->ended.get_future().get(), Finish::kLength);
+    return sink;
+  };
+  const auto uncached = run(false);
+  EXPECT_TRUE(uncached->held_in_reply) << "should it be set aside, all is computed again";
+  const auto first = run(true);
+  EXPECT_TRUE(first->held_at_prefill.front());
+  EXPECT_FALSE(first->held_in_reply);
+  prompt = prompt + random_tokens(random_, 40);
+  const auto next = run(true);
+  EXPECT_FALSE(next->held_at_prefill.front()) << "its rows are known";
+}
+
 TEST_P(SchedulerMedia, AServerThatStopsEndsItsEncodings) {
   const ChunkSource source = picture(9);
   const auto sink = std::make_shared<WatchingSink>();

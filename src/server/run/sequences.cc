@@ -145,9 +145,10 @@ Status Sequences::restore_point(SeqId seq, std::span<const cache::RowPiece> piec
   return {};
 }
 
-void Sequences::begin_capture(SeqId seq) {
+const Sequence& Sequences::begin_capture(SeqId seq) {
   Sequence& held = at(seq);
   if (held.occupant.cached) held.track.emplace(cache_.track(held.tokens, held.occupant.tenant));
+  return held;
 }
 
 void Sequences::append(SeqId seq, TokenSpan tokens) {

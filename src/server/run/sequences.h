@@ -105,8 +105,9 @@ class Sequences {
   // Appends rows, so that the sequence holds `tokens`. After an error it is empty.
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces, TokenSpan tokens);
   Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces);  // or a window; after all rows
-  // From now on, state computed after the cached part is captured. Precondition: the sequence is complete.
-  void begin_capture(SeqId seq);
+  // From now on, state computed after the cached part is captured. Returns the sequence, whose track is now known.
+  // Precondition: the sequence is complete.
+  const Sequence& begin_capture(SeqId seq);
   void append(SeqId seq, TokenSpan tokens);  // they were decoded at its end
   // Captures the sequence, then drops these tokens, so that its rows are approximate: it is never captured or shared
   // again. Idle sequences that share rows which move leave. kBusy: a request shares some, and nothing has changed.

@@ -68,7 +68,7 @@ class AnthropicReplyWriter final : public ReplyWriter {
 // decide by status whether to try again.
 ErrorReply anthropic_error(int status, std::string_view message, std::string_view request_id);
 
-// Status by kind: kInvalid and kUnsupported 400, kNotFound 404, kBusy, kNoSpace and kAborted 529, else 500.
+// Status by kind: kInvalid and kUnsupported 400, kNotFound 404, kNoSpace 413, kBusy and kAborted 529, else 500.
 ErrorReply anthropic_error_reply(const Error& error, std::string_view request_id);
 
 // A 400 in the words that clients look for: from both numbers they know how much to leave out. `prompt_tokens` may be a

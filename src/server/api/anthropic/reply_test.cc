@@ -197,7 +197,7 @@ TEST(AnthropicErrors, StatusAndTypeByKind) {
       {ErrorKind::kNotFound, 404, "not_found_error"},
       {ErrorKind::kUnsupported, 400, "invalid_request_error"},
       {ErrorKind::kBusy, 529, "overloaded_error"},
-      {ErrorKind::kNoSpace, 529, "overloaded_error"},
+      {ErrorKind::kNoSpace, 413, "request_too_large"},
       {ErrorKind::kAborted, 529, "overloaded_error"},
       {ErrorKind::kDamaged, 500, "api_error"},
       {ErrorKind::kIo, 500, "api_error"}};

@@ -241,7 +241,7 @@ TEST(Errors, StatusAndTypeByKind) {
       {ErrorKind::kNotFound, 404, "not_found_error"},
       {ErrorKind::kUnsupported, 501, "not_supported_error"},
       {ErrorKind::kBusy, 503, "unavailable_error"},
-      {ErrorKind::kNoSpace, 503, "unavailable_error"},
+      {ErrorKind::kNoSpace, 413, "invalid_request_error"},
       {ErrorKind::kAborted, 503, "unavailable_error"},
       {ErrorKind::kDamaged, 500, "server_error"},
       {ErrorKind::kIo, 500, "server_error"}};

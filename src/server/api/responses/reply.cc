@@ -313,7 +313,7 @@ ErrorReply reply(int status, Json error) { return {status, to_line({{"error", st
 ErrorReply responses_error(int status, std::string_view message) {
   return reply(status, {{"message", message},
                         {"type", responses_type_of(status)},
-                        {"param", status == 400 ? param_of(message) : Json()},
+                        {"param", status == 400 || status == 413 ? param_of(message) : Json()},
                         {"code", code_of(status)}});
 }
 

@@ -79,7 +79,7 @@ class ResponsesReplyWriter final : public ReplyWriter {
 // Makes the error for a status of HTTP. `param` is the field that the message begins with in quotes, if any.
 ErrorReply responses_error(int status, std::string_view message);
 
-// Status by kind: kInvalid and kUnsupported 400, kNotFound 404, kBusy, kNoSpace and kAborted 503, else 500.
+// Status by kind: kInvalid and kUnsupported 400, kNotFound 404, kNoSpace 413, kBusy and kAborted 503, else 500.
 ErrorReply responses_error_reply(const Error& error);
 
 // A 400 with the code that clients look for before they shorten a conversation, and both numbers. `is_counted`: the

@@ -1,0 +1,210 @@
+// Files of prompts: read, held and planned within limits.
+
+#include "server/routes/prompt_files.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chat/chat_template.h"
+#include "chat/fake_vocabulary_test.h"
+#include "server/api/media_parts.h"
+#include "server/routes/prompt.h"
+#include "server/run/encoded_media.h"
+#include "testing/sim/sim_clock.h"
+
+namespace kvkeep::server {
+namespace {
+
+constexpr std::size_t kTokens = 40;  // of a file
+
+class PlanningProjector final : public engine::Projector {
+ public:
+  const engine::ProjectorDescription& description() const override { return description_; }
+  Result<std::vector<engine::MediaPart>> plan(ByteSpan file) const override {
+    ++planned;
+    if (file.size() == 1) return no_space("it is a sound of up to 9999 seconds: at most 1800 are read");
+    return std::vector{engine::MediaPart{{}, {.embeddings = kTokens, .positions = kTokens}}};
+  }
+  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan, const engine::EncodeProgress&) override {
+    return io_error("nothing is encoded here");
+  }
+  mutable std::atomic<int> planned = 0;
+
+ private:
+  engine::ProjectorDescription description_;
+};
+
+class PromptFilesTest : public ::testing::Test {
+ protected:
+  PromptFilesTest() {
+    service_.vocabulary = vocabulary_;
+    service_.chat_template = chat::make_chat_template("", {}).value();
+    service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, service_.chat_template->source());
+    service_.long_text = std::make_unique<chat::LongText>(*vocabulary_);
+    service_.clock = &clock_;
+    service_.context_tokens = 100;
+    service_.projector = &projector_;
+    service_.held_files = std::make_unique<HeldFiles>(ByteCount{1'600});
+    api::MediaRules& rules = service_.defaults.media.emplace();
+    rules.pictures = true;
+    rules.read_file = [this](std::string_view path) -> Result<std::string> {
+      ++read_;
+      if (path == "none") return invalid("there is no such file");
+      return std::string(path);
+    };
+    rules.fetch = [this](const std::string& url, const api::FetchTerms& terms) -> Result<std::string> {
+      allowed_ms_.push_back(terms.longest_ms);
+      clock_.advance_ms(kFetchMs);
+      if (terms.gone()) return aborted("the client left");
+      return url;
+    };
+  }
+
+  chat::MediaFile file(const std::string& bytes, const std::string& place = "part") const {
+    const MediaHash hash = media_hash(service_.defaults.media->key, std::as_bytes(std::span(bytes)));
+    return {.hash = hash, .bytes = std::make_shared<const std::string>(bytes), .place = place};
+  }
+  static chat::MediaFile named(const std::string& url, const std::string& place = "part") {
+    return {.place = place, .url = url};
+  }
+  Result<Prompt> read(std::vector<chat::MediaFile> files, Counting counting = Counting::kWhereItFits) {
+    api::MixedPrompt prompt;
+    for (chat::MediaFile& each : files) prompt.emplace_back(std::move(each));
+    prompt.emplace_back(std::string("x"));
+    api::PromptSource source = std::move(prompt);
+    return read_prompt(service_, source, kNoTenant, [this] { return gone_; }, counting);
+  }
+  Error refused(std::vector<chat::MediaFile> files) {
+    const Result<Prompt> prompt = read(std::move(files));
+    return prompt ? Error{ErrorKind::kNotFound, "no error"} : prompt.error();
+  }
+
+  static constexpr std::int64_t kFetchMs = 20'000;
+  const std::shared_ptr<chat::FakeVocabulary> vocabulary_ = std::make_shared<chat::FakeVocabulary>();
+  sim::SimClock clock_;
+  PlanningProjector projector_;
+  Service service_;
+  int read_ = 0;
+  bool gone_ = false;
+  std::vector<std::int64_t> allowed_ms_;
+};
+
+TEST_F(PromptFilesTest, AFileIsReadOnceHoweverOftenItIsNamed) {
+  const auto prompt = read({named("file://a.png"), named("file://a.png")});
+  ASSERT_TRUE(prompt.ok()) << prompt.error().message;
+  EXPECT_EQ(read_, 1);
+  EXPECT_EQ(projector_.planned, 1);
+  ASSERT_EQ(prompt->media.size(), 2U);
+  EXPECT_EQ(*prompt->media[0].file->bytes, "a.png");
+  EXPECT_EQ(prompt->media[0].file->bytes.get(), prompt->media[1].file->bytes.get());
+  EXPECT_EQ(prompt->media[0].file->hash, file("a.png").hash);
+}
+
+TEST_F(PromptFilesTest, ErrorsNameTheFilesPlace) {
+  EXPECT_EQ(refused({named("file://none", "messages[0]")}).message, "'messages[0]': there is no such file");
+  EXPECT_EQ(refused({named("file://", "messages[0]")}).message, "'messages[0]': the file is empty");
+  const Error too_long = refused({file("1", "messages[1]")});
+  EXPECT_EQ(too_long.kind, ErrorKind::kInvalid);
+  EXPECT_EQ(too_long.message, "'messages[1]': it is a sound of up to 9999 seconds: at most 1800 are read");
+}
+
+TEST_F(PromptFilesTest, RequestsThatWaitHoldTheirFilesWithinABound) {
+  const auto waiting = read({file(std::string(1'000, 'a'))});
+  ASSERT_TRUE(waiting.ok());
+  const Error busy = refused({file(std::string(700, 'b'), "messages[2]")});
+  EXPECT_EQ(busy.kind, ErrorKind::kBusy);
+  EXPECT_TRUE(busy.message.starts_with("'messages[2]': the files of all requests together")) << busy.message;
+  EXPECT_TRUE(read({file(std::string(1'000, 'a'))}).ok()) << "the same file takes no more";
+  EXPECT_TRUE(read({file(std::string(600, 'b'))}).ok());
+}
+
+TEST_F(PromptFilesTest, ARequestThatCouldNeverFitIsTooLarge) {
+  std::vector<chat::MediaFile> files;
+  for (char c = 'a'; c < 'd'; ++c) files.push_back(file(std::string(600, c), std::string("part ") + c));
+  const Error large = refused(files);
+  EXPECT_EQ(large.kind, ErrorKind::kNoSpace);
+  EXPECT_TRUE(large.message.starts_with("'part c': with it the request's files have")) << large.message;
+  service_.context_tokens = 1'000;
+  EXPECT_TRUE(read(std::vector(20, file(std::string(600, 'a')))).ok()) << "equal files count once";
+}
+
+TEST_F(PromptFilesTest, ARequestHasOnlySoMuchTimeForOtherHosts) {
+  const Error late = refused({named("http://a"), named("http://b"), named("http://c", "messages[3]")});
+  EXPECT_EQ(late.kind, ErrorKind::kInvalid);
+  EXPECT_TRUE(late.message.starts_with("'messages[3]': the files before it took all of the 30 seconds"))
+      << late.message;
+  EXPECT_EQ(allowed_ms_, (std::vector<std::int64_t>{kMostFetchMs, kMostFetchMs - kFetchMs}));
+}
+
+TEST_F(PromptFilesTest, AClientThatLeavesEndsTheReading) {
+  gone_ = true;
+  EXPECT_EQ(refused({named("file://a"), named("http://b")}).kind, ErrorKind::kAborted);
+  EXPECT_EQ(read_, 0);
+  EXPECT_TRUE(allowed_ms_.empty());
+}
+
+TEST_F(PromptFilesTest, AClientThatLeavesEndsTheFetching) {
+  service_.defaults.media->fetch = [this](const std::string&, const api::FetchTerms& terms) -> Result<std::string> {
+    gone_ = true;
+    return terms.gone() ? aborted("the client left") : io_error("it is not told");
+  };
+  EXPECT_EQ(refused({named("http://a"), named("http://b")}).kind, ErrorKind::kAborted);
+}
+
+TEST_F(PromptFilesTest, FilesThatDoNotFitAreNotAllPlanned) {
+  std::vector<chat::MediaFile> files;
+  for (char c = 'a'; c < 'k'; ++c) files.push_back(file(std::string(9, c)));
+  const auto prompt = read(files);
+  ASSERT_TRUE(prompt.ok());
+  EXPECT_EQ(projector_.planned, 3) << "100 tokens are reached with the third";
+  EXPECT_TRUE(prompt->ids.empty());
+  EXPECT_FALSE(prompt->is_counted);
+  EXPECT_EQ(prompt->tokens_min, 3 * kTokens);
+  const auto counted = read({files.begin(), files.begin() + 5}, Counting::kExact);
+  ASSERT_TRUE(counted.ok());
+  EXPECT_EQ(counted->tokens_min, 5 * kTokens + 1) << "who counts wants to know by how much it is too long";
+  const auto endless = read(files, Counting::kExact);
+  ASSERT_FALSE(endless.ok()) << "but not without end";
+  EXPECT_EQ(endless.error().kind, ErrorKind::kInvalid);
+}
+
+// A history is rendered once more when the reply has ended.
+TEST_F(PromptFilesTest, MessagesThatStayKeepNoBytes) {
+  chat::RenderInput input;
+  input.media.names = chat::MediaNames("a body");
+  input.media.files = {file("a picture")};
+  input.messages = {{{"role", "user"}, {"content", input.media.names.name(0) + "What is it?"}}};
+  api::PromptSource source = std::move(input);
+  service_.context_tokens = 1'000;
+  const auto ask = [&] {
+    return read_prompt(service_, source, kNoTenant, [] { return false; }, Counting::kWhereItFits, MessagesAfter::kStay);
+  };
+  const auto first = ask();
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(*first->media.front().file->bytes, "a picture");
+  EXPECT_EQ(std::get<chat::RenderInput>(source).media.files.front().bytes, nullptr);
+  const auto again = ask();
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->ids, first->ids);
+  EXPECT_EQ(again->media.front().file->bytes, nullptr);
+}
+
+TEST_F(PromptFilesTest, OnlyRequestsWithFilesMayWaitForThem) {
+  constexpr std::string_view kPicture = R"({"type":"image"})";
+  EXPECT_TRUE(may_wait_for_files(service_, kPicture)) << "it may have to be fetched";
+  EXPECT_FALSE(may_wait_for_files(service_, R"({"type":"text"})"));
+  service_.defaults.media->fetch = nullptr;
+  EXPECT_FALSE(may_wait_for_files(service_, kPicture)) << "to read its head takes no time";
+  service_.defaults.media->sound = true;
+  EXPECT_TRUE(may_wait_for_files(service_, kPicture)) << "it may be a sound, whatever it is called";
+  service_.defaults.media.reset();
+  EXPECT_FALSE(may_wait_for_files(service_, kPicture));
+}
+
+}  // namespace
+}  // namespace kvkeep::server
