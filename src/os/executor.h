@@ -2,6 +2,7 @@
 
 // An interface to background work: real threads in the server, a seeded single-threaded queue in simulation.
 
+#include <cstddef>
 #include <functional>
 #include <future>
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace kvkeep::os {
 
-// Runs tasks in the order posted, one at a time. Thread safe.
+// Runs tasks in the order posted: one at a time, unless it was made with several threads. Thread safe.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -19,8 +20,9 @@ class Executor {
   virtual void drain() = 0;
 };
 
-// Makes one thread; its destructor runs posted tasks, then joins. `name` shows in debuggers (at most 15 characters).
-std::unique_ptr<Executor> make_thread_executor(const char* name);
+// Makes one thread, or several on which tasks run side by side, begun in the order posted; its destructor runs posted
+// tasks, then joins. `name` shows in debuggers (at most 15 characters).
+std::unique_ptr<Executor> make_thread_executor(const char* name, std::size_t threads = 1);
 
 // Runs `task` on the executor, waits for it, and returns its result or throws its exception. Never call it from a task
 // of this executor.

@@ -24,6 +24,7 @@
 #include "os/machine.h"
 #include "os/paths.h"
 #include "os/process.h"
+#include "os/threads.h"
 
 namespace kvkeep::os {
 namespace {
@@ -214,6 +215,41 @@ TEST(ThreadExecutor, DrainWaitsForWhatOthersPosted) {
   other.join();
   executor->drain();
   EXPECT_EQ(ran, 50);
+}
+
+TEST(ThreadExecutor, SeveralThreadsRunTasksSideBySide) {
+  std::atomic<int> inside{0};
+  const auto executor = make_thread_executor("executor", 2);
+  for (int i = 0; i < 2; ++i) {
+    executor->post([&] {
+      ++inside;
+      wait_until(20'000, [&] { return inside == 2; });  // each waits for the other
+    });
+  }
+  executor->drain();
+  EXPECT_EQ(inside, 2);
+}
+
+// A task that was posted later and ended does not count for one that was posted before.
+TEST(ThreadExecutor, DrainWaitsForEachOfWhatWasPostedBefore) {
+  std::atomic<bool> goes_on{false};
+  std::atomic<bool> drained{false};
+  std::atomic<int> later{0};
+  const auto executor = make_thread_executor("executor", 2);
+  executor->post([&] { wait_until(20'000, [&] { return goes_on.load(); }); });
+  const auto drains = make_thread_executor("drains");
+  drains->post([&] {
+    executor->drain();
+    EXPECT_TRUE(goes_on);
+    drained = true;
+  });
+  pause(std::chrono::milliseconds(20));  // so that it drains by now
+  for (int i = 0; i < 10; ++i) executor->post([&] { ++later; });
+  EXPECT_TRUE(wait_until(20'000, [&] { return later == 10; }));
+  EXPECT_FALSE(drained);
+  goes_on = true;
+  drains->drain();
+  EXPECT_TRUE(drained);
 }
 
 TEST(ThreadExecutor, CallsOnItReturnWhatTheTaskDoes) {

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -38,11 +40,11 @@ class TaskQueue {
   // Runs tasks until stop() was called and no task is left.
   void work(const std::string& name) {
     ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
-    while (auto task = next()) {
-      task();
-      task = nullptr;  // destroys its captures before drain() returns
+    while (auto next = begin_next()) {
+      next->task();
+      next->task = nullptr;  // destroys its captures before drain() returns
       const MutexLock lock(mutex_);
-      ++finished_;
+      running_.erase(next->number);
       done_.notify_all();
     }
   }
@@ -53,22 +55,27 @@ class TaskQueue {
     came_.notify_all();
   }
 
-  // Returns when as many tasks have run as were posted before the call.
+  // Returns when all tasks have run that were posted before the call. With several threads, later ones may end first.
   void drain() {
     const MutexLock lock(mutex_);
     const std::uint64_t target = posted_;
-    while (finished_ < target) done_.wait(mutex_);
+    while (begun_ < target || (!running_.empty() && *running_.begin() < target)) done_.wait(mutex_);
   }
 
  private:
-  // Returns an empty function when the queue stops and no task is left.
-  std::function<void()> next() {
+  struct Begun {
+    std::uint64_t number;
+    std::function<void()> task;
+  };
+  // Returns nullopt when the queue stops and no task is left.
+  std::optional<Begun> begin_next() {
     const MutexLock lock(mutex_);
     while (tasks_.empty() && !stopping_) came_.wait(mutex_);
-    if (tasks_.empty()) return nullptr;
-    auto task = std::move(tasks_.front());
+    if (tasks_.empty()) return std::nullopt;
+    Begun begun{begun_++, std::move(tasks_.front())};
     tasks_.pop_front();
-    return task;
+    running_.insert(begun.number);
+    return begun;
   }
 
   Mutex mutex_;
@@ -76,16 +83,22 @@ class TaskQueue {
   CondVar done_;
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
   std::uint64_t posted_ GUARDED_BY(mutex_) = 0;
-  std::uint64_t finished_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t begun_ GUARDED_BY(mutex_) = 0;
+  std::set<std::uint64_t> running_ GUARDED_BY(mutex_);  // numbers of tasks, in the order posted
   bool stopping_ GUARDED_BY(mutex_) = false;
 };
 
 class ThreadExecutor final : public Executor {
  public:
-  explicit ThreadExecutor(const char* name) : thread_([this, name = std::string(name)] { queue_.work(name); }) {}
+  ThreadExecutor(const char* name, std::size_t threads) {
+    KVKEEP_ASSERT(threads > 0, "an executor without threads runs nothing");
+    for (std::size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, name = std::string(name)] { queue_.work(name); });
+    }
+  }
   ~ThreadExecutor() override {
     queue_.stop();
-    thread_.join();
+    for (std::thread& thread : threads_) thread.join();
   }
 
   void post(std::function<void()> task) override {
@@ -94,13 +107,15 @@ class ThreadExecutor final : public Executor {
   }
 
   void drain() override {
-    KVKEEP_ASSERT(std::this_thread::get_id() != thread_.get_id(), "a task cannot wait for its own executor");
+    const std::thread::id self = std::this_thread::get_id();
+    const bool own = std::ranges::any_of(threads_, [self](const std::thread& each) { return each.get_id() == self; });
+    KVKEEP_ASSERT(!own, "a task cannot wait for its own executor");
     queue_.drain();
   }
 
  private:
   TaskQueue queue_;
-  std::thread thread_;  // last: it uses the queue
+  std::vector<std::thread> threads_;  // last: they use the queue
 };
 
 class Pool final : public ThreadPool {
@@ -143,7 +158,9 @@ class ThreadTicker final : public Ticker {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_thread_executor(const char* name) { return std::make_unique<ThreadExecutor>(name); }
+std::unique_ptr<Executor> make_thread_executor(const char* name, std::size_t threads) {
+  return std::make_unique<ThreadExecutor>(name, threads);
+}
 
 std::unique_ptr<ThreadPool> make_thread_pool(std::size_t threads, const char* name) {
   return std::make_unique<Pool>(threads, name);
