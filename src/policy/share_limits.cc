@@ -25,6 +25,13 @@ bool ShareBreaker::note_failure(ShareCall call, std::int64_t now_ns) {
   return true;
 }
 
+bool ShareBreaker::note_silence(std::int64_t now_ns) {
+  if (state_ != State::kClosed) return false;
+  failures(ShareCall::kTransfer) = kFailuresToOpen;
+  open(ShareCall::kTransfer, now_ns);
+  return true;
+}
+
 bool ShareBreaker::note_probe(bool answered, std::int64_t now_ns) {
   if (state_ == State::kClosed) return false;
   if (state_ == State::kSuspected && !answered) {

@@ -21,7 +21,7 @@ enum class ShareCall : std::uint8_t { kLookup, kTransfer };
 
 // Decides whether a node may be asked.
 //
-//   closed ---- a failure ----> suspected ---- probe fails, 3 failures in all ----> open
+//   closed ---- a failure ----> suspected ---- probe fails, 3 failures in all ----> open  <-- a transfer was silent
 //     ^                          |                                                  |
 //     |                          | probe answers        a probe answers: after one  |
 //     |                          |                      that failed, or after the   |
@@ -33,7 +33,8 @@ enum class ShareCall : std::uint8_t { kLookup, kTransfer };
 //
 // Only a closed breaker lets requests through, so a dead node costs one request (or those that were under way at once)
 // its deadline, and then nothing. Probes are the caller's tick, never a request. A node that answers probes and nothing
-// else opens it as well, after three failed requests.
+// else opens it as well: after three failed requests, or at once if a transfer was given up because nothing came any
+// more, for each of those costs more than a look-up.
 class ShareBreaker {
  public:
   // Returns true if a request may go to the node.
@@ -47,6 +48,9 @@ class ShareBreaker {
   void note_answer(ShareCall call);
   // A request failed at the connection, or its deadline passed. Returns true if that opened the breaker.
   bool note_failure(ShareCall call, std::int64_t now_ns);
+  // A transfer was given up, for nothing came in the time in which look-ups are answered. Returns true if that opened
+  // the breaker.
+  bool note_silence(std::int64_t now_ns);
   // As note_failure() and, for an answer, the way back to closed; but an answered probe forgets no failure: only a
   // request shows that requests work.
   bool note_probe(bool answered, std::int64_t now_ns);

@@ -16,7 +16,15 @@ constexpr std::int64_t kStepNs = 2'600'000'000;  // two of them are longer than 
 // The same rules over the whole history, without a state of its own.
 class NaiveBreaker {
  public:
-  enum class Event { kLookupAnswer, kTransferAnswer, kLookupFailure, kTransferFailure, kProbeAnswer, kProbeFailure };
+  enum class Event {
+    kLookupAnswer,
+    kTransferAnswer,
+    kLookupFailure,
+    kTransferFailure,
+    kSilence,
+    kProbeAnswer,
+    kProbeFailure
+  };
 
   // Returns true if the event opened it.
   bool note(Event event, std::int64_t now_ns) {
@@ -24,6 +32,12 @@ class NaiveBreaker {
     if (was_closed) {
       if (event == Event::kLookupFailure) return fail(lookups_, "lookup", now_ns);
       if (event == Event::kTransferFailure) return fail(transfers_, "transfer", now_ns);
+      if (event == Event::kSilence) {
+        closed_ = false;
+        transfers_ = 3;
+        open("transfer", now_ns);
+        return true;
+      }
       if (event == Event::kLookupAnswer) answer(lookups_, "lookup");
       if (event == Event::kTransferAnswer) answer(transfers_, "transfer");
       return false;
@@ -86,6 +100,7 @@ bool apply(ShareBreaker& breaker, NaiveBreaker::Event event, std::int64_t now_ns
     case NaiveBreaker::Event::kTransferAnswer: breaker.note_answer(ShareCall::kTransfer); return false;
     case NaiveBreaker::Event::kLookupFailure: return breaker.note_failure(ShareCall::kLookup, now_ns);
     case NaiveBreaker::Event::kTransferFailure: return breaker.note_failure(ShareCall::kTransfer, now_ns);
+    case NaiveBreaker::Event::kSilence: return breaker.note_silence(now_ns);
     case NaiveBreaker::Event::kProbeAnswer: return breaker.note_probe(true, now_ns);
     case NaiveBreaker::Event::kProbeFailure: return breaker.note_probe(false, now_ns);
   }
@@ -93,7 +108,7 @@ bool apply(ShareBreaker& breaker, NaiveBreaker::Event event, std::int64_t now_ns
 }
 
 TEST(ShareBreaker, AgreesWithItsTwinOverEveryHistoryOfEightEvents) {
-  constexpr std::size_t kEvents = 6;
+  constexpr std::size_t kEvents = 7;
   constexpr std::size_t kLength = 8;
   std::size_t histories = 1;
   for (std::size_t i = 0; i < kLength; ++i) histories *= kEvents;

@@ -36,11 +36,15 @@ struct FrailWorld {
   bool refuses_us = false;  // wrong password
   std::size_t cut_put_at =
       0;  // the n-th part of the next put, pieces and then the head, and all after it are lost; 0: none
-  bool reads_hang = false;                    // answers heads and probes, and hangs at payloads
+  bool reads_hang = false;                  // answers heads and probes, and hangs at payloads
+  std::size_t hang_after_bytes = SIZE_MAX;  // of each payload: the connection is cut in its middle
+  std::int64_t read_silence_ns = 0;         // that the last get() was allowed
+  bool puts_hang = false;
   std::function<void()> before_call = [] {};  // of heads, get, put and touch: what happens in the middle of an action
   // Puts fail and are done later, by land(), in any order: their answers were lost, or the network held them up.
   bool puts_land_late = false;
-  bool more_names_take_longer = false;  // one more round trip for as many more as an engine's pace says
+  std::size_t names_in_time = SIZE_MAX;  // of one call: the answers for further ones are late
+  bool more_names_take_longer = false;   // one more round trip for as many more as an engine's pace says
   std::map<ObjectName, int> touches;
   std::uint64_t calls = 0;
   std::uint64_t gets = 0;
@@ -124,20 +128,26 @@ class FrailEngine final : public ObjectEngine {
       longest_ns = std::max(longest_ns, ns);
       well.emplace(node, status);
     }
-    world_.clock.advance_ns(longest_ns);
+    const bool late = names.size() > world_.names_in_time;
+    world_.clock.advance_ns(late ? deadline_ns - from_ns : longest_ns);
     std::vector<HeadBytes> answers;
     for (const ObjectName& name : names) {
       const Status& status = well.at(node_of(name));
+      if (answers.size() >= world_.names_in_time) {
+        answers.push_back(io_error("no answer in time"));
+        continue;
+      }
       answers.push_back(status.ok() ? head(name, first_bytes) : HeadBytes(status.error()));
     }
     return answers;
   }
   Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-             std::int64_t deadline_ns) override {
+             const TransferLimits& limits) override {
     ++world_.calls;
     ++world_.gets;
+    world_.read_silence_ns = limits.silence_ns;
     world_.before_call();
-    TRY(visit(node_of(name), deadline_ns, world_.reads_hang));
+    TRY(visit(node_of(name), wait_until(limits), world_.reads_hang));
     const auto found = world_.objects.find(name);
     if (found == world_.objects.end()) return not_found("no such object");
     std::vector<std::byte> all;
@@ -147,14 +157,16 @@ class FrailEngine final : public ObjectEngine {
     }
     if (all.size() < slice.begin + out.size()) return not_found("the payload is shorter");
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(slice.begin), out.size(), out.begin());
-    for (std::size_t at = 0; at < out.size(); at += 1000) arrived(at);
+    for (std::size_t at = 0; at < std::min(out.size(), world_.hang_after_bytes); at += 1000) arrived(at);
+    if (out.size() > world_.hang_after_bytes) return visit(node_of(name), wait_until(limits), true);
     arrived(out.size());
     return {};
   }
-  Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t, std::int64_t deadline_ns) override {
+  Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t,
+             const TransferLimits& limits) override {
     ++world_.calls;
     world_.before_call();
-    TRY(visit(node_of(name), deadline_ns));
+    TRY(visit(node_of(name), wait_until(limits), world_.puts_hang));
     if (world_.full) return no_space("used memory > 'maxmemory'");
     ++world_.puts;
     FrailObject& object =
@@ -216,6 +228,7 @@ class FrailEngine final : public ObjectEngine {
   static constexpr std::size_t kFrailPieceBytes = 700;
   static constexpr std::size_t kFrailPageNames = 5;
 
+  std::int64_t wait_until(const TransferLimits& limits) const { return limits.wait_until(world_.clock.monotonic_ns()); }
   Status cut() {
     world_.cut_put_at = 0;
     return io_error("the connection was cut");

@@ -85,14 +85,14 @@ std::vector<HeadBytes> unasked(const std::vector<ObjectName>& names) {
 std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::size_t first_bytes, Limits& limits) {
   if (is_over(limits)) return unasked(names);
   const std::int64_t from_ns = clock_.monotonic_ns();
-  std::vector<HeadBytes> answers = ask_until(names, first_bytes, from_ns + limits.spare_ns);
-  const auto failed = [](const HeadBytes& answer) { return !answer.ok() && counts_for_breaker(answer.error().kind); };
-  if (std::ranges::any_of(answers, failed)) limits.spare_ns -= clock_.monotonic_ns() - from_ns;
+  bool failed = false;
+  std::vector<HeadBytes> answers = ask_until(names, first_bytes, from_ns + limits.spare_ns, &failed);
+  if (failed) limits.spare_ns -= clock_.monotonic_ns() - from_ns;
   return answers;
 }
 
 std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
-                                         std::int64_t deadline_ns) {
+                                         std::int64_t deadline_ns, bool* failed) {
   std::vector<HeadBytes> answers = unasked(names);
   std::vector<ObjectName> asked;
   std::vector<std::size_t> places;
@@ -105,7 +105,8 @@ std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, s
   const std::int64_t from_ns = clock_.monotonic_ns();
   std::vector<HeadBytes> given = engine_.heads(asked, first_bytes, deadline_ns);
   KVKEEP_ASSERT(given.size() == asked.size(), "an engine answers for each name");
-  nodes_.note_heads(asked, given, os::elapsed_ms(from_ns, clock_.monotonic_ns()));
+  const bool any_failed = nodes_.note_heads(asked, given, os::elapsed_ms(from_ns, clock_.monotonic_ns()));
+  if (failed != nullptr) *failed = any_failed;
   for (std::size_t i = 0; i < given.size(); ++i) answers[places[i]] = std::move(given[i]);
   return answers;
 }

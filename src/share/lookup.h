@@ -46,9 +46,9 @@ class Lookup {
   // Asks for the first bytes of heads at nodes that may be asked, and notes how that went. Names at other nodes are
   // kBusy, and so are all if a limit has passed.
   std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, Limits& limits);
-  // The same with another deadline than the nodes' own.
+  // The same with another deadline than the nodes' own. `failed` becomes true if a node did.
   std::vector<HeadBytes> ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
-                                   std::int64_t deadline_ns);
+                                   std::int64_t deadline_ns, bool* failed = nullptr);
 
  private:
   struct Candidate;

@@ -14,6 +14,8 @@ namespace {
 constexpr double kLeastMeasuredBytes = 256 << 10;
 // A publication that takes longer is given up: it holds up all later ones.
 constexpr double kLongestWriteMs = 30'000;
+// A server that has all bytes may need this long to keep them before it answers.
+constexpr std::int64_t kWriteSilenceNs = 3'000'000'000;
 constexpr std::int64_t kQuietNs = 60'000'000'000;
 constexpr std::int64_t kMeasureEveryNs = 10'000'000'000;
 
@@ -74,16 +76,18 @@ std::int64_t Nodes::longest_lookup_ns() {
   return to_ns(most_deadline_ms());
 }
 
-std::int64_t Nodes::read_deadline_ns(ByteCount bytes) {
+TransferLimits Nodes::read_limits(ByteCount bytes, std::size_t side_by_side) {
   const MutexLock lock(mutex_);
-  const double ms = policy::transfer_deadline_ms(most_deadline_ms(), bytes, read_bytes_per_s_);
-  return clock_.monotonic_ns() + to_ns(ms);
+  const double silence_ms = most_deadline_ms();
+  const ByteCount all{bytes.value() * side_by_side};
+  const double ms = policy::transfer_deadline_ms(silence_ms, all, read_bytes_per_s_);
+  return {clock_.monotonic_ns() + to_ns(ms), to_ns(silence_ms * static_cast<double>(side_by_side))};
 }
 
-std::int64_t Nodes::write_deadline_ns(ByteCount bytes) {
+TransferLimits Nodes::write_limits(ByteCount bytes) {
   const MutexLock lock(mutex_);
   const double ms = policy::transfer_deadline_ms(kBackgroundNs / 1e6, bytes, write_bytes_per_s_);
-  return clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs));
+  return {clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs)), kWriteSilenceNs};
 }
 
 void Nodes::note_answer(NodeId node, policy::ShareCall call) {
@@ -105,26 +109,42 @@ void Nodes::note_trouble(NodeId node, policy::ShareCall call, const Error& error
   if (error.kind == ErrorKind::kBusy) at(node).in_doubt = true;
   if (!counts_for_breaker(error.kind)) return;
   if (call == policy::ShareCall::kLookup) at(node).latency.note_late();
-  if (at(node).breaker.note_failure(call, clock_.monotonic_ns())) note_opening(node, error);
+  if (at(node).breaker.note_failure(call, clock_.monotonic_ns())) note_opening(node, error, policy::kFailuresToOpen);
 }
 
-void Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms) {
-  std::map<NodeId, const Error*> outcomes;  // the trouble of each node; null: it answered
+void Nodes::note_silence(NodeId node, const Error& error) {
+  counting_.add(&ShareCounters::failures);
+  const MutexLock lock(mutex_);
+  complain(node, error);
+  if (at(node).breaker.note_silence(clock_.monotonic_ns())) note_opening(node, error, 1);
+}
+
+bool Nodes::note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms) {
+  struct Outcome {
+    bool answered = false;
+    const Error* trouble = nullptr;
+  };
+  std::map<NodeId, Outcome> outcomes;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const HeadBytes& answer = answers[i];
+    Outcome& outcome = outcomes[engine_.node_of(names[i])];
     const bool answered = answer.ok() || answer.error().kind == ErrorKind::kNotFound;
-    const Error*& outcome = outcomes.emplace(engine_.node_of(names[i]), nullptr).first->second;
-    if (!answered) outcome = &answer.error();
+    if (answered) outcome.answered = true;
+    if (!answered) outcome.trouble = &answer.error();
   }
-  for (const auto& [node, trouble] : outcomes) {
-    if (trouble != nullptr) {
+  bool failed = false;
+  for (const auto& [node, outcome] : outcomes) {
+    const Error* trouble = outcome.trouble;
+    if (trouble != nullptr && !(outcome.answered && trouble->kind == ErrorKind::kIo)) {
       note_trouble(node, policy::ShareCall::kLookup, *trouble);
+      failed |= counts_for_breaker(trouble->kind);
       continue;
     }
     note_answer(node, policy::ShareCall::kLookup);
     // A call for one name says little of one for many, which may need more connections than are open.
     if (names.size() > 1) note_lookup_ms(node, ms);
   }
+  return failed;
 }
 
 std::int64_t Nodes::begin_read() {
@@ -180,7 +200,7 @@ void Nodes::note_probe(NodeId node, const Status& status, double ms) {
   complain(node, status.error());
   const bool opened =
       breaker.closed() ? breaker.note_failure(policy::ShareCall::kLookup, now_ns) : breaker.note_probe(false, now_ns);
-  if (opened) note_opening(node, status.error());
+  if (opened) note_opening(node, status.error(), policy::kFailuresToOpen);
 }
 
 void Nodes::complain(NodeId node, const Error& error) {
@@ -191,11 +211,12 @@ void Nodes::complain(NodeId node, const Error& error) {
                error.message);
 }
 
-void Nodes::note_opening(NodeId node, const Error& error) {
+void Nodes::note_opening(NodeId node, const Error& error, std::uint32_t times) {
   counting_.add(&ShareCounters::breaker_openings);
   if (std::exchange(at(node).opened, true)) return;
-  spdlog::warn("shared tier: {} failed {} times ({}); it is not asked for some time, then tried again",
-               engine_.node_address(node), policy::kFailuresToOpen, error.message);
+  spdlog::warn("shared tier: {} failed {} ({}); it is not asked for some time, then tried again",
+               engine_.node_address(node), times == 1 ? "in the middle of a read" : std::to_string(times) + " times",
+               error.message);
 }
 
 double Nodes::latency_ms() const {

@@ -29,10 +29,11 @@ class Nodes {
   bool may_ask_soon() EXCLUDES(mutex_);
   // The longest that a round trip of a look-up may take at any node that may be asked.
   std::int64_t longest_lookup_ns() EXCLUDES(mutex_);
-  std::int64_t read_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
+  // Of a read beside others: so many side by side share the network.
+  TransferLimits read_limits(ByteCount bytes, std::size_t side_by_side) EXCLUDES(mutex_);
   // Of calls that no request waits for: publishing and touching.
   std::int64_t background_deadline_ns() const { return clock_.monotonic_ns() + kBackgroundNs; }
-  std::int64_t write_deadline_ns(ByteCount bytes) EXCLUDES(mutex_);
+  TransferLimits write_limits(ByteCount bytes) EXCLUDES(mutex_);
 
   // The outcome of one call at a node: an answer, be it a miss, or trouble, which is counted and, once a minute,
   // logged. A node that answers that it cannot serve this now (kBusy) is asked on and probed soon: its names may belong
@@ -40,8 +41,11 @@ class Nodes {
   void note_answer(NodeId node, policy::ShareCall call) EXCLUDES(mutex_);
   void note_lookup_ms(NodeId node, double ms) EXCLUDES(mutex_);
   void note_trouble(NodeId node, policy::ShareCall call, const Error& error) EXCLUDES(mutex_);
-  // The same for the many answers of one call, each node once.
-  void note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms)
+  // The same for a read that was given up, for no byte came any more: the node is not asked for some time.
+  void note_silence(NodeId node, const Error& error) EXCLUDES(mutex_);
+  // The same for the many answers of one call, each node once. A node that answered for some names in time, and not for
+  // all, is slow. Returns true if one failed.
+  bool note_heads(const std::vector<ObjectName>& names, const std::vector<HeadBytes>& answers, double ms)
       EXCLUDES(mutex_);
   // A read begins; returns what end_read() wants to know of it. Reads may go on side by side: the rate is that of all.
   std::int64_t begin_read() EXCLUDES(mutex_);
@@ -76,7 +80,7 @@ class Nodes {
   Node& at(NodeId node) REQUIRES(mutex_);
   double most_deadline_ms() REQUIRES(mutex_);
   void complain(NodeId node, const Error& error) REQUIRES(mutex_);
-  void note_opening(NodeId node, const Error& error) REQUIRES(mutex_);
+  void note_opening(NodeId node, const Error& error, std::uint32_t times) REQUIRES(mutex_);
 
   const ObjectEngine& engine_;
   os::Clock& clock_;

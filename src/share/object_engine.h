@@ -74,6 +74,21 @@ struct PayloadSlice {
   std::uint64_t payload_bytes = 0;  // of the whole payload
 };
 
+// How long a transfer may take. A transfer of many bytes may take long, but where none of them comes or goes for the
+// time of a look-up, the other side hangs.
+struct TransferLimits {
+  // A deadline (monotonic) by itself allows any silence.
+  TransferLimits(std::int64_t deadline, std::int64_t silence = INT64_MAX)
+      : deadline_ns(deadline), silence_ns(silence) {}
+  // Returns until when a wait that begins now may last.
+  std::int64_t wait_until(std::int64_t now_ns) const {
+    return silence_ns < deadline_ns - now_ns ? now_ns + silence_ns : deadline_ns;
+  }
+
+  std::int64_t deadline_ns;
+  std::int64_t silence_ns;  // the longest time without a byte
+};
+
 // A server of the engine. A name belongs to one at a time; a cluster may move it to another.
 class NodeId : public Strong<struct NodeIdTag, std::uint32_t> {
  public:
@@ -139,12 +154,12 @@ class ObjectEngine {
   // with their number so far, on the calling thread. Fails with kNotFound if any of it is missing or shorter.
   using Arrived = std::function<void(std::size_t)>;
   virtual Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-                     std::int64_t deadline_ns) = 0;
+                     const TransferLimits& limits) = 0;
 
   // Writes an object, the head last. Replaces one of the same name. It leaves by itself after `ttl_s` seconds without
   // touch(), if the engine can do that.
   virtual Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-                     std::int64_t deadline_ns) = 0;
+                     const TransferLimits& limits) = 0;
 
   // Reports a use of whole objects, and renews their time to live. Absent ones are passed over. Returns those whose
   // head is there and part of whose payload is not, as far as the engine sees that.
@@ -162,6 +177,10 @@ class ObjectEngine {
   // `from` is empty, else the one that `next` of the page before names. Pages have some hundred names, or none; a name
   // may come twice. Objects that are written or evicted meanwhile may be among them.
   virtual Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) = 0;
+
+  // Does a portion of what an engine without a server of its own must do now and then, such as removing objects that
+  // outlived `ttl_s`; ends about `until_ns`. Servers that publish call it about once a second.
+  virtual void tidy(std::int64_t /*ttl_s*/, std::int64_t /*until_ns*/) {}
 
   // Connects anew to a node and asks whether it is well, and which nodes names belong to: if it does not know, others
   // are asked.

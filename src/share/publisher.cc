@@ -233,7 +233,7 @@ Publisher::Outcome Publisher::publish(const RecordOffer& record) {
 Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteSpan payload) {
   const ByteCount bytes{head.size() + payload.size()};
   const std::int64_t from_ns = clock_.monotonic_ns();
-  const Status written = engine_.put(name, head, payload, ttl_s_, nodes_.write_deadline_ns(bytes));
+  const Status written = engine_.put(name, head, payload, ttl_s_, nodes_.write_limits(bytes));
   const std::int64_t now_ns = clock_.monotonic_ns();
   lookup_.forget(name);
   if (!written.ok()) {

@@ -158,7 +158,7 @@ TEST_F(ReadAheadTest, PatienceGrowsWithTheReadsThatGoOnAtOnce) {
   EXPECT_FALSE(ahead.get(reads_[0]).ok()) << "by itself";
   clock_.advance_ms(1000);
   reader_.store().tick();
-  reader_.executor().run_all();
+  reader_.run_all();
   ahead.expect(reads_);
   EXPECT_TRUE(is_right(reads_[1], ahead.get(reads_[1])));
 }

@@ -47,7 +47,7 @@ TEST_F(SharedStoreTest, AnObjectThatItsPublisherTouchesAndIsBrokenIsPublishedAga
   publisher.publish(prompt, every(20, 80));
   EXPECT_EQ(world_.puts, 4u) << "its head is there";
   publisher.store().touch(used);
-  publisher.executor().run_all();
+  publisher.run_all();
   EXPECT_EQ(publisher.store().counters().broken, 1u);
   publisher.publish(prompt, every(20, 80));
   EXPECT_EQ(world_.puts, 5u);
@@ -73,7 +73,7 @@ TEST_F(SharedStoreTest, TroubleWithUsesIsThatOfTheNodeWhichHasIt) {
     world_.touches.clear();
     world_.nodes[hung] = FrailWorld::Node::kHung;
     server.store().touch(used);
-    server.executor().run_all();
+    server.run_all();
     const std::uint64_t gets = world_.gets;
     std::size_t well = 0;
     for (std::size_t i = 0; i < used.size(); ++i) {
@@ -87,9 +87,9 @@ TEST_F(SharedStoreTest, TroubleWithUsesIsThatOfTheNodeWhichHasIt) {
     world_.nodes[hung] = FrailWorld::Node::kWell;
     clock_.advance_ms(5'000);
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
     server.store().touch(used);
-    server.executor().run_all();
+    server.run_all();
     for (const format::SegmentHeader& segment : used) {
       EXPECT_EQ(world_.touches[server.name_of(segment)], 1) << "a minute counts from a use that was told";
     }
@@ -111,8 +111,39 @@ TEST_F(SharedStoreTest, ASegmentOfAnotherServerWithTheSameEndIsNotBroken) {
     used.push_back(std::move(head.segment));
   }
   other.store().touch(used);
-  other.executor().run_all();
+  other.run_all();
   EXPECT_EQ(other.store().counters().broken, 0u);
+}
+
+// The objects of another server under the same names, which cut the prompt elsewhere or encrypted it anew.
+TEST_F(SharedStoreTest, AnObjectThatWasReplacedSinceItsHeadWasReadIsNotBroken) {
+  const Tokens prompt = share_prompt(1, 80);
+  for (const bool elsewhere : {true, false}) {
+    SCOPED_TRACE(elsewhere);
+    const ShareOptions options{.key = "secret", .encrypt = !elsewhere && can_encrypt()};
+    FrailWorld other(clock_);
+    ShareServer(other, options).publish(prompt, elsewhere ? every(40, 80) : every(20, 80));
+    world_.objects.clear();
+    ShareServer(world_, options).publish(prompt, every(20, 80));
+    ShareServer reader(world_, options);
+    const auto path = reader.find(prompt, every(20, 80));
+    ASSERT_TRUE(path.has_value());
+    ASSERT_EQ(path->rows.size(), 4U);
+    for (const auto& [name, object] : other.objects) world_.objects[name] = object;
+    for (std::size_t i = 0; i < path->rows.size(); ++i) {
+      const format::SegmentHeader& segment = path->rows[i].segment;
+      const auto payload = reader.get(segment);
+      const bool has_another_begin = elsewhere && i % 2 == 1;
+      ASSERT_EQ(payload.ok(), !has_another_begin) << i;
+      if (payload.ok()) {
+        EXPECT_TRUE(std::ranges::equal((*payload)->bytes(), right_bytes(segment.name)));
+      } else {
+        EXPECT_EQ(payload.error().kind, ErrorKind::kNotFound);
+      }
+    }
+    EXPECT_EQ(reader.store().counters().broken, 0U);
+    EXPECT_EQ(reader.store().counters().damaged, 0U);
+  }
 }
 
 // ---- nodes in trouble ----
@@ -127,7 +158,7 @@ TEST_F(SharedStoreTest, AHungEngineCostsOneDeadlineForEachOpening) {
     paid_ms += ms_of([&] { server.find(share_prompt(request, 100), every(20, 100)); });
     clock_.advance_ms(100);
     server.store().tick();
-    server.executor().run_all();  // next to requests: its time is nobody's
+    server.run_all();  // next to requests: its time is nobody's
   }
   const auto openings = server.store().counters().breaker_openings;
   EXPECT_EQ(openings, world_.nodes.size());
@@ -143,7 +174,7 @@ TEST_F(SharedStoreTest, AnEngineThatHealsServesAgainWithinFiveSeconds) {
   const auto tick_once = [&] {
     clock_.advance_ms(1000);
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
   };
   for (const int gone_ticks : {1, 3, 10, 100, 1000, 1001}) {
     std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
@@ -160,26 +191,121 @@ TEST_F(SharedStoreTest, AnEngineThatHealsServesAgainWithinFiveSeconds) {
   }
 }
 
-// Its probes are answered: only requests show that it is of no use.
-TEST_F(SharedStoreTest, AnEngineWhosePayloadsHangIsNotAskedForLong) {
+// Its probes are answered: only requests show that it is of no use. Whether it hangs before the first byte of a payload
+// or in its middle.
+TEST_F(SharedStoreTest, AnEngineWhosePayloadsHangCostsOneDeadlineForEachOpening) {
+  const Tokens prompt = share_prompt(1, 20);
+  ShareServer(world_).publish(prompt, every(20, 20));
+  for (const bool in_the_middle : {false, true}) {
+    SCOPED_TRACE(in_the_middle);
+    ShareServer server(world_);
+    world_.reads_hang = !in_the_middle;
+    world_.hang_after_bytes = in_the_middle ? 50 : SIZE_MAX;
+    int paid = 0;
+    for (int request = 0; request < 100; ++request) {
+      const double ms = ms_of([&] {
+        const auto path = server.find(prompt, every(20, 20));
+        if (!path) return;
+        EXPECT_FALSE(server.get(path->rows.front().segment).ok());
+      });
+      if (ms > 3) ++paid;
+      EXPECT_LE(ms, 50 + 3 * world_.answer_ms + 0.1) << request;
+      server.tick();
+    }
+    // One for each time that it opens: after 0, 5, 15, 35 and 75 seconds.
+    EXPECT_EQ(paid, 5);
+    EXPECT_EQ(server.store().counters().breaker_openings, 5U);
+  }
+}
+
+// Reads that go on side by side share the network: none of them is silent because another one's bytes come.
+TEST_F(SharedStoreTest, AReadBesideOthersMayBeSilentForLonger) {
+  const Tokens prompt = share_prompt(1, 20);
+  ShareServer(world_).publish(prompt, every(20, 20));
+  ShareServer server(world_);
+  const auto path = server.find(prompt, every(20, 20));
+  ASSERT_TRUE(path.has_value());
+  const auto silence_ns = [&](std::size_t side_by_side) {
+    EXPECT_TRUE(server.store().get(path->rows.front().segment, INT64_MAX, side_by_side).ok());
+    return world_.read_silence_ns;
+  };
+  const std::int64_t alone_ns = silence_ns(1);
+  EXPECT_EQ(alone_ns, 50'000'000) << "as long as a look-up may take";
+  EXPECT_EQ(silence_ns(3), 3 * alone_ns);
+}
+
+TEST_F(SharedStoreTest, ACallerWithoutPatienceForTheRestOfAPayloadIsNoTroubleOfItsNode) {
+  const Tokens prompt = share_prompt(1, 200);
+  ShareServer(world_).publish(prompt, every(20, 200));
+  ShareServer server(world_);
+  const auto path = server.find(prompt, every(20, 200));
+  ASSERT_TRUE(path.has_value());
+  const auto is_large = [](const format::SharedHead& head) { return format::payload_bytes(head.segment) > 1'500; };
+  const auto large = std::ranges::find_if(path->rows, is_large);
+  ASSERT_NE(large, path->rows.end());
+  world_.hang_after_bytes = 1'500;
+  EXPECT_FALSE(server.store().get(large->segment, clock_.monotonic_ns() + 2'000'000).ok());
+  EXPECT_EQ(server.store().counters().failures, 0U);
+  world_.hang_after_bytes = SIZE_MAX;
+  EXPECT_TRUE(server.get(large->segment).ok());
+}
+
+// Others are served, and it is well again as soon as it heals.
+TEST_F(SharedStoreTest, APublicationThatHangsHidesNoHealing) {
+  const Tokens prompt = share_prompt(1, 100);
+  ShareServer(world_).publish(prompt, every(20, 100));
+  ShareServer server(world_);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
+  for (int request = 0; request < 10; ++request) {
+    server.find(share_prompt(7, 400), every(20, 400));
+    server.tick();
+  }
+  EXPECT_FALSE(server.store().readable());
+  // The worker has a publication in hand, whose connection was cut, for as long as the test lasts.
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  const std::int64_t healed_ns = clock_.monotonic_ns();
+  while (server.restorable(prompt, every(20, 100)) != Position{100}) {
+    clock_.advance_ms(1'000);
+    server.store().tick();
+    server.prober().run_all();
+    ASSERT_LE(os::elapsed_ms(healed_ns, clock_.monotonic_ns()), 5'000);
+  }
+}
+
+// Its bytes would be allowed five seconds.
+TEST_F(SharedStoreTest, APublicationIsGivenUpWhereNothingGoes) {
   ShareServer server(world_);
   const Tokens prompt = share_prompt(1, 20);
-  server.publish(prompt, every(20, 20));
-  world_.reads_hang = true;
-  int paid = 0;
-  for (int request = 0; request < 100; ++request) {
-    const double ms = ms_of([&] {
-      const auto path = server.find(prompt, every(20, 20));
-      if (!path) return;
-      EXPECT_FALSE(server.get(path->rows.front().segment).ok());
-    });
-    if (ms > 3) ++paid;
-    clock_.advance_ms(1000);
-    server.store().tick();
-    server.executor().run_all();
+  Publication large = server.publication(prompt, {Position{}, Position{20}}, format::PartKind::kRows,
+                                         {server.step(prompt, Position{20})});
+  format::Part& part = large.segment.parts.front();
+  auto buffer = store::PayloadBuffer::allocate(16 << 20);
+  std::ranges::fill(buffer.span(), std::byte{7});
+  part.size_bytes = buffer.span().size();
+  part.sum = format::part_checksum(large.segment.fingerprint, large.segment.name, part.kind, buffer.span());
+  large.payload = std::move(buffer).freeze();
+  world_.puts_hang = true;
+  ASSERT_TRUE(server.store().offer(std::move(large)));
+  EXPECT_LE(ms_of([&] { server.run_all(); }), 3'100);
+  world_.puts_hang = false;
+  server.tick(5'000);
+  EXPECT_EQ(server.store().counters().published, 1U) << "it was tried again";
+}
+
+// As a directory on a NAS, where each file takes its time.
+TEST_F(SharedStoreTest, ANodeThatAnswersForSomeNamesInTimeIsSlowAndHasNotFailed) {
+  const Tokens prompt = share_prompt(1, 400);
+  ShareServer(world_).publish(prompt, every(20, 400));
+  ShareServer server(world_);
+  world_.names_in_time = 12;
+  for (int request = 0; request < 5; ++request) {
+    const auto path = server.find(prompt, every(20, 400));
+    ASSERT_TRUE(path.has_value()) << request;
+    EXPECT_EQ(path->end, Position{240});
+    server.tick(4'000);
   }
-  // Three for each time that it opens: after 0, 5, 15, 35 and 75 seconds.
-  EXPECT_EQ(paid, 15);
+  EXPECT_EQ(server.store().counters().failures, 0U);
+  EXPECT_GT(server.store().latency_ms(), 5) << "requests that would not wait so long ask no more";
 }
 
 TEST_F(SharedStoreTest, ANodeInTroubleCostsOnlyItsOwnNames) {
@@ -192,7 +318,7 @@ TEST_F(SharedStoreTest, ANodeInTroubleCostsOnlyItsOwnNames) {
   EXPECT_TRUE(server.store().readable());
   world_.nodes[1] = FrailWorld::Node::kWell;
   server.store().tick();
-  server.executor().run_all();
+  server.run_all();
   EXPECT_EQ(server.restorable(prompt, every(20, 400)), Position{400});
 }
 
@@ -218,7 +344,7 @@ TEST_F(SharedStoreTest, ANodeThatCannotServeIsProbedSoon) {
     std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
     const std::uint64_t before = world_.probes;
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
     return world_.probes - before;
   };
   EXPECT_EQ(probes_after(10'000), 0u);
@@ -274,7 +400,7 @@ TEST_F(SharedStoreTest, ANodeThatWasSlowIsMeasuredAgain) {
   const auto tick_after = [&](std::int64_t ms) {
     clock_.advance_ms(ms);
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
     return server.store().latency_ms();
   };
   EXPECT_NEAR(tick_after(5'000), 30, 0.1) << "not at once";
@@ -306,7 +432,7 @@ TEST_F(SharedStoreTest, RecordsAreAskedForAtTheEnginesPace) {
   std::vector<PrefixHash> places;
   for (std::uint8_t i = 0; i < 250; ++i) places.emplace_back().bytes.fill(i);
   for (const std::size_t known : {0U, 249U}) ASSERT_TRUE(server.store().offer_record(places[known], {std::byte{1}}));
-  server.executor().run_all();
+  server.run_all();
   world_.answer_ms = 40;
   world_.more_names_take_longer = true;
   const std::int64_t from_ns = clock_.monotonic_ns();

@@ -85,7 +85,7 @@ class ShareHistory {
                      random_() % 2 == 0 ? std::optional(PartKind::kPoint) : std::nullopt);
         break;
       case 3: server.executor().run_one(); break;
-      case 4: server.executor().run_all(); break;
+      case 4: server.run_all(); break;
       case 5:
       case 6: look(server, prompt); break;
       case 7: world_.harm(random_); break;
@@ -135,7 +135,7 @@ class ShareHistory {
   void tick() {
     for (const auto& server : servers_) {
       server->store().tick();
-      server->executor().run_all();
+      server->run_all();
     }
   }
 

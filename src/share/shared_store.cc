@@ -19,6 +19,8 @@ constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 // All probes of a tick together take this long, unless they are many: healing is to be noticed within seconds.
 constexpr std::int64_t kProbesNs = kSecondNs;
 constexpr std::int64_t kLeastProbeNs = kSecondNs / 5;
+// What waits to be published waits so long for housekeeping, once a tick.
+constexpr std::int64_t kTidyNs = kSecondNs / 10;
 constexpr std::size_t kMostRememberedTouches = 65'536;
 
 std::uint64_t random_number() {
@@ -39,11 +41,12 @@ bool describes(const format::Envelope& envelope, const format::SegmentHeader& se
 class SharedStore::Parts {
  public:
   Parts(std::unique_ptr<ObjectEngine> own_engine, ShareOptions own_options, os::Clock& own_clock,
-        os::Executor& own_executor)
+        os::Executor& own_executor, os::Executor& own_prober)
       : engine(std::move(own_engine)),
         options(std::move(own_options)),
         clock(own_clock),
         executor(own_executor),
+        prober(own_prober),
         vault({.fingerprint = options.fingerprint,
                .device = options.device,
                .key = options.key,
@@ -59,13 +62,17 @@ class SharedStore::Parts {
   }
   bool reads() const { return options.mode != ShareMode::kWrite; }
   bool writes() const { return options.mode != ShareMode::kRead; }
+  Result<Payload> fetch(const format::SegmentHeader& segment, const ObjectName& name, std::int64_t deadline_ns,
+                        std::size_t side_by_side);
   void touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects);
+  void probe(const std::vector<NodeId>& wanting);
   Result<std::vector<std::byte>> open_record(const ObjectName& name, const HeadBytes& bytes);
 
   const std::unique_ptr<ObjectEngine> engine;
   const ShareOptions options;
   os::Clock& clock;
   os::Executor& executor;
+  os::Executor& prober;
   ShareCounting counting;
   const Vault vault;
   Nodes nodes;
@@ -73,15 +80,28 @@ class SharedStore::Parts {
   Publisher publisher;
   RecentNames<bool> touched;
   std::atomic<bool> probing = false;
+  std::atomic<bool> tidying = false;
   std::atomic<bool> distrusted = false;
+
+ private:
+  // One try to read a payload: what came, and whether the engine has other bytes than the envelope says, or none.
+  struct Reading {
+    Result<Payload> payload;
+    bool differs = false;
+  };
+  Reading read(const format::SegmentHeader& segment, const ObjectName& name, const format::Envelope& envelope,
+               std::int64_t deadline_ns, std::size_t side_by_side);
+  Status transfer(const ObjectName& name, const format::Envelope& envelope, Vault::Opening& opening,
+                  MutableByteSpan out, std::int64_t deadline_ns, std::size_t side_by_side);
 };
 
 Result<std::unique_ptr<SharedStore>> SharedStore::make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
-                                                       os::Clock& clock, os::Executor& executor) {
+                                                       os::Clock& clock, os::Executor& executor, os::Executor* prober) {
   if (options.encrypt && options.key.empty()) return invalid("encryption of the shared tier needs a share key");
   if (options.encrypt && !can_encrypt()) return unsupported("this build has no OpenSSL, which encryption needs");
   if (options.ttl_s <= 0) return invalid("objects of the shared tier must live for a while");
-  auto parts = std::make_unique<Parts>(std::move(engine), std::move(options), clock, executor);
+  auto parts = std::make_unique<Parts>(std::move(engine), std::move(options), clock, executor,
+                                       prober != nullptr ? *prober : executor);
   std::unique_ptr<SharedStore> store(new SharedStore(std::move(parts)));
   store->tick();
   return store;
@@ -109,13 +129,13 @@ std::vector<std::optional<format::SharedHead>> SharedStore::heads(const ShareQue
   return parts_->lookup.heads(query, patient_until_ns);
 }
 
-Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::SegmentHeader& segment,
-                                                               std::int64_t deadline_ns, std::size_t side_by_side) {
+Result<SharedStore::Payload> SharedStore::get(const format::SegmentHeader& segment, std::int64_t deadline_ns,
+                                              std::size_t side_by_side) {
   if (!readable()) return busy("the shared tier is not asked at the moment");
   const ObjectName name = parts_->name_of(segment);
   if (!parts_->nodes.may_ask(parts_->engine->node_of(name))) return busy("its node is not asked at the moment");
   parts_->counting.add(&ShareCounters::loads);
-  auto bytes = fetch(segment, name, deadline_ns, side_by_side);
+  auto bytes = parts_->fetch(segment, name, deadline_ns, side_by_side);
   if (bytes.ok()) {
     parts_->counting.add(&ShareCounters::loaded_bytes, (*bytes)->size());
     return bytes;
@@ -127,35 +147,72 @@ Result<std::shared_ptr<const store::Payload>> SharedStore::get(const format::Seg
   return bytes;
 }
 
-Result<std::shared_ptr<const store::Payload>> SharedStore::fetch(const format::SegmentHeader& segment,
-                                                                 const ObjectName& name, std::int64_t deadline_ns,
-                                                                 std::size_t side_by_side) {
-  Parts& parts = *parts_;
-  TRY_ASSIGN(const format::Envelope envelope, parts.lookup.envelope(name, deadline_ns));
-  if (!describes(envelope, segment)) return not_found("a segment with another begin lies under this name");
-  const ByteCount size{envelope.payload_bytes};
-  auto buffer = store::PayloadBuffer::allocate(size.value());
-  Vault::Opening opening(parts.vault, name, envelope, buffer.span());
+// An object that does not have what its head says may have been replaced since that was read, by a server that cut the
+// prompt elsewhere: its head is read anew before it counts as broken.
+Result<SharedStore::Payload> SharedStore::Parts::fetch(const format::SegmentHeader& segment, const ObjectName& name,
+                                                       std::int64_t deadline_ns, std::size_t side_by_side) {
+  TRY_ASSIGN(const format::Envelope seen, lookup.envelope(name, deadline_ns));
+  if (!describes(seen, segment)) return not_found("a segment with another begin lies under this name");
+  Reading reading = read(segment, name, seen, deadline_ns, side_by_side);
+  if (!reading.differs) return reading.payload;
+  lookup.forget(name);
+  const auto now = lookup.envelope(name, deadline_ns);
+  if (!now.ok()) {
+    if (now.error().kind == ErrorKind::kDamaged) publisher.note_broken(name);
+    return reading.payload;
+  }
+  if (*now != seen && !describes(*now, segment)) return not_found("another segment lies under this name by now");
+  if (*now != seen) reading = read(segment, name, *now, deadline_ns, side_by_side);
+  if (*now == seen) publisher.note_broken(name);
+  return reading.payload;
+}
+
+SharedStore::Parts::Reading SharedStore::Parts::read(const format::SegmentHeader& segment, const ObjectName& name,
+                                                     const format::Envelope& envelope, std::int64_t deadline_ns,
+                                                     std::size_t side_by_side) {
+  auto buffer = store::PayloadBuffer::allocate(envelope.payload_bytes);
+  Vault::Opening opening(vault, name, envelope, buffer.span());
   opening.sum_up(segment);
-  const std::int64_t usual_ns = parts.nodes.read_deadline_ns(ByteCount{size.value() * side_by_side});
-  const std::int64_t begun = parts.nodes.begin_read();
-  const Status read = parts.engine->get(
-      name, {.head_bytes = envelope.head_bytes(), .begin = 0, .payload_bytes = size.value()}, buffer.span(),
-      [&](std::size_t count) { opening.arrived(count); }, std::min(deadline_ns, usual_ns));
-  parts.nodes.end_read(begun, read.ok() ? size : ByteCount{});
-  const NodeId node = parts.engine->node_of(name);
-  if (!read.ok() && read.error().kind != ErrorKind::kNotFound) {
-    parts.nodes.note_trouble(node, policy::ShareCall::kTransfer, read.error());
-    return read.error();
-  }
-  parts.nodes.note_answer(node, policy::ShareCall::kTransfer);
-  if (!read.ok()) {
-    parts.publisher.note_broken(name);
-    return read.error();
-  }
+  const Status come = transfer(name, envelope, opening, buffer.span(), deadline_ns, side_by_side);
+  if (!come.ok()) return {come.error(), come.error().kind == ErrorKind::kNotFound};
   auto payload = unpack(opening, segment, std::move(buffer));
-  if (!payload.ok()) parts.publisher.note_broken(name);
-  return payload;
+  const bool differs = !payload.ok();
+  return {std::move(payload), differs};
+}
+
+// Fills `out`, and notes how that went. A read whose bytes do not come any more is worse than one that is slow: each
+// one that follows would wait as long. If bytes came, and only the caller had no more time for the rest, the node is
+// well.
+Status SharedStore::Parts::transfer(const ObjectName& name, const format::Envelope& envelope, Vault::Opening& opening,
+                                    MutableByteSpan out, std::int64_t deadline_ns, std::size_t side_by_side) {
+  const ByteCount size{out.size()};
+  TransferLimits limits = nodes.read_limits(size, side_by_side);
+  const bool is_hurried = deadline_ns < limits.deadline_ns;
+  limits.deadline_ns = std::min(limits.deadline_ns, deadline_ns);
+  const std::int64_t begun = nodes.begin_read();
+  std::int64_t came_ns = clock.monotonic_ns();
+  std::size_t came = 0;
+  Status come = engine->get(
+      name, {.head_bytes = envelope.head_bytes(), .begin = 0, .payload_bytes = size.value()}, out,
+      [&](std::size_t count) {
+        opening.arrived(count);
+        came = count;
+        came_ns = clock.monotonic_ns();
+      },
+      limits);
+  const std::int64_t now_ns = clock.monotonic_ns();
+  const bool was_silent = now_ns - came_ns >= limits.silence_ns;
+  const bool was_cut_short = is_hurried && came > 0 && now_ns >= deadline_ns;
+  nodes.end_read(begun, come.ok() ? size : ByteCount{});
+  const NodeId node = engine->node_of(name);
+  if (come.ok() || come.error().kind == ErrorKind::kNotFound) {
+    nodes.note_answer(node, policy::ShareCall::kTransfer);
+  } else if (was_silent && counts_for_breaker(come.error().kind)) {
+    nodes.note_silence(node, come.error());
+  } else if (!was_cut_short || come.error().kind != ErrorKind::kIo) {
+    nodes.note_trouble(node, policy::ShareCall::kTransfer, come.error());
+  }
+  return come;
 }
 
 bool SharedStore::offer(Publication publication) {
@@ -237,19 +294,28 @@ Result<std::vector<std::byte>> SharedStore::Parts::open_record(const ObjectName&
 }
 
 void SharedStore::tick() {
-  parts_->publisher.go_on();
-  if (parts_->nodes.to_probe().empty() || parts_->probing.exchange(true)) return;
-  parts_->executor.post([parts = parts_.get()] {
-    const std::vector<NodeId> wanting = parts->nodes.to_probe();
-    for (const NodeId node : wanting) {
-      const auto count = static_cast<std::int64_t>(wanting.size());
-      const std::int64_t from_ns = parts->clock.monotonic_ns();
-      const Status probed = parts->engine->probe(node, from_ns + std::max(kProbesNs / count, kLeastProbeNs));
-      parts->nodes.note_probe(node, probed, os::elapsed_ms(from_ns, parts->clock.monotonic_ns()));
-    }
-    parts->probing = false;
-    parts->publisher.go_on();
-  });
+  Parts& parts = *parts_;
+  parts.publisher.go_on();
+  if (parts.writes() && parts.nodes.may_ask_any() && !parts.tidying.exchange(true)) {
+    parts.executor.post([&parts] {
+      parts.engine->tidy(parts.options.ttl_s, parts.clock.monotonic_ns() + kTidyNs);
+      parts.tidying = false;
+    });
+  }
+  const std::vector<NodeId> wanting = parts.nodes.to_probe();
+  if (wanting.empty() || parts.probing.exchange(true)) return;
+  parts.prober.post([&parts, wanting] { parts.probe(wanting); });
+}
+
+void SharedStore::Parts::probe(const std::vector<NodeId>& wanting) {
+  for (const NodeId node : wanting) {
+    const auto count = static_cast<std::int64_t>(wanting.size());
+    const std::int64_t from_ns = clock.monotonic_ns();
+    const Status probed = engine->probe(node, from_ns + std::max(kProbesNs / count, kLeastProbeNs));
+    nodes.note_probe(node, probed, os::elapsed_ms(from_ns, clock.monotonic_ns()));
+  }
+  probing = false;
+  publisher.go_on();
 }
 
 void SharedStore::distrust() {

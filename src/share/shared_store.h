@@ -10,10 +10,10 @@
 //   key is a constant: damage is found, malice is not.
 // - Look-up: no index. The caller guesses ends; find() asks for all of them at once and follows the deepest one's path.
 // - Failure: each node has a breaker and each call a deadline that follows the measured latency. A call that finds a
-//   breaker open costs nothing. Probes ride on tick(), never on a request.
+//   breaker open costs nothing. Probes ride on tick(), never on a request, and have an executor of their own: a
+//   publication that hangs must not hide that a node is well again.
 // - Publishing: a bounded queue, worked off on an executor; parents first, head last, the newest offers are refused
-// when
-//   it lags.
+//   when it lags.
 //
 // Thread safe. find(), get() and records() wait for the engine: never call them on the engine thread.
 
@@ -35,10 +35,13 @@ namespace kvkeep::share {
 
 class SharedStore {
  public:
-  // The engine must have been made with the same clock. Publishing, probes and touches run on `executor`, which must
-  // outlive the store and be drained before it dies. kInvalid if options contradict each other.
+  using Payload = std::shared_ptr<const store::Payload>;
+  // The engine must have been made with the same clock. Publishing, touches and housekeeping run on `executor`, probes
+  // on `prober` (null: on the same); they must outlive the store and be drained before it dies. kInvalid if options
+  // contradict each other.
   static Result<std::unique_ptr<SharedStore>> make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
-                                                   os::Clock& clock, os::Executor& executor);
+                                                   os::Clock& clock, os::Executor& executor,
+                                                   os::Executor* prober = nullptr);
   ~SharedStore();
 
   // Returns false if a look-up would cost time for nothing: the mode is kWrite, or all breakers are open.
@@ -55,8 +58,7 @@ class SharedStore {
   // Returns the payload of a head that find() or heads() returned, verified. kNotFound: evicted meanwhile; kDamaged:
   // not the bytes that were published; kIo, kBusy: the engine is in trouble or the deadline passed. If so many reads go
   // on side by side, each may take so many times as long as by itself.
-  Result<std::shared_ptr<const store::Payload>> get(const format::SegmentHeader& segment, std::int64_t deadline_ns,
-                                                    std::size_t side_by_side = 1);
+  Result<Payload> get(const format::SegmentHeader& segment, std::int64_t deadline_ns, std::size_t side_by_side = 1);
 
   // Queues a segment to be published. Returns false if it was refused: full queue, mode kRead, engine in trouble.
   bool offer(Publication publication);
@@ -70,8 +72,8 @@ class SharedStore {
   std::vector<Result<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,
                                                       std::int64_t patient_until_ns);
 
-  // Probes nodes whose breaker wants it, closes those that answer, and goes on with publishing that waited for that; on
-  // the executor. Call it about once a second.
+  // Probes nodes whose breaker wants it, closes those that answer, goes on with publishing that waited for that, and
+  // lets the engine do a portion of its housekeeping; all on the executors. Call it about once a second.
   void tick();
   // Stops publishing for good (stored state was found wrong). Queued publications are dropped.
   void distrust();
@@ -89,8 +91,6 @@ class SharedStore {
  private:
   class Parts;
   explicit SharedStore(std::unique_ptr<Parts> parts);
-  Result<std::shared_ptr<const store::Payload>> fetch(const format::SegmentHeader& segment, const ObjectName& name,
-                                                      std::int64_t deadline_ns, std::size_t side_by_side);
 
   const std::unique_ptr<Parts> parts_;
 };

@@ -49,7 +49,7 @@ TEST_F(SharedStoreTest, AWayMayLeaveASegmentInItsMiddle) {
   path.back().hash = server.step(first, Position{30}).hash;
   path.push_back(server.step(second, Position{60}));
   server.store().offer(server.publication(second, {Position{30}, Position{60}}, PartKind::kRows, path));
-  server.executor().run_all();
+  server.run_all();
   const auto found = server.find(second, every(20, 60));
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->end, Position{60});
@@ -68,7 +68,7 @@ TEST_F(SharedStoreTest, AStepThatNamesAnotherPromptsSegmentEndsThePath) {
   path.front().object_hash = server.step(other, Position{40}).hash;
   path.front().object_end = Position{40};
   server.store().offer(server.publication(own, {Position{20}, Position{40}}, PartKind::kRows, path));
-  server.executor().run_all();
+  server.run_all();
   ASSERT_EQ(world_.objects.size(), 3u);
   EXPECT_EQ(server.restorable(own, every(20, 40)), Position{});
   path.front() = server.step(other, Position{20});
@@ -76,7 +76,7 @@ TEST_F(SharedStoreTest, AStepThatNamesAnotherPromptsSegmentEndsThePath) {
   ShareServer second(fresh);
   second.publish(other, every(20, 40));
   second.store().offer(second.publication(own, {Position{20}, Position{40}}, PartKind::kRows, path));
-  second.executor().run_all();
+  second.run_all();
   ASSERT_EQ(fresh.objects.size(), 3u);
   EXPECT_FALSE(second.find(own, every(20, 40)).has_value());
   EXPECT_EQ(second.store().counters().foreign_paths, 1u);
@@ -97,7 +97,7 @@ TEST_F(SharedStoreTest, WindowRowsAreFoundByTheirEnds) {
   const std::vector<format::PathStep> path{server.step(prompt, Position{20})};
   server.publish(prompt, {Position{20}});
   server.store().offer(server.publication(prompt, {Position{12}, Position{20}}, PartKind::kWindowRows, path));
-  server.executor().run_all();
+  server.run_all();
   const ShareQuery query{.prompt = prompt, .kind = PartKind::kWindowRows, .ends = every(10, 40), .known = {}};
   const auto heads = server.store().heads(query, clock_.monotonic_ns() + 1'000'000'000);
   ASSERT_EQ(heads.size(), 4u);
@@ -125,7 +125,7 @@ TEST_F(SharedStoreTest, HeadsOfAnyLengthAreFoundAndMostAreShort) {
     const TokenRange window{Position{4 * steps - 4}, Position{4 * steps}};
     server.store().offer(
         server.publication(prompt, window, PartKind::kWindowRows, {path.begin(), path.begin() + steps}));
-    server.executor().run_all();
+    server.run_all();
     world_.head_bytes_asked = 0;
     const auto head = ask_for(window.end);
     ASSERT_TRUE(head.has_value()) << steps;
@@ -268,7 +268,7 @@ TEST_F(SharedStoreTest, NothingIsPublishedWithoutItsParent) {
   const Tokens prompt = share_prompt(1, 60);
   std::vector<format::PathStep> path{server.step(prompt, Position{20}), server.step(prompt, Position{40})};
   EXPECT_TRUE(server.store().offer(server.publication(prompt, {Position{20}, Position{40}}, PartKind::kRows, path)));
-  server.executor().run_all();
+  server.run_all();
   EXPECT_TRUE(world_.objects.empty());
   EXPECT_EQ(server.store().counters().orphans, 1u);
 }
@@ -287,7 +287,7 @@ TEST_F(SharedStoreTest, NothingIsPublishedAfterAHoleAnywhereOnItsPath) {
     clock_.advance_ms(10'000);
     EXPECT_TRUE(
         server.store().offer(server.publication(prompt, {Position{100}, Position{120}}, PartKind::kRows, path)));
-    server.executor().run_all();
+    server.run_all();
     EXPECT_EQ(world_.objects.size(), 4u);
   }
   EXPECT_EQ(server.store().counters().orphans, 5u);
@@ -310,7 +310,7 @@ TEST_F(SharedStoreTest, TheQueueIsBoundedAndRefusesTheNewest) {
   EXPECT_LT(taken, 100u);
   EXPECT_LE(server.store().queued(), ByteCount{20'000});
   EXPECT_EQ(server.store().counters().refused, 100 - taken);
-  server.executor().run_all();
+  server.run_all();
   EXPECT_EQ(server.store().queued(), ByteCount{});
   // Small ones that were taken after a larger one was refused had no parent.
   const ShareCounters counters = server.store().counters();
@@ -343,7 +343,7 @@ TEST_F(SharedStoreTest, AHiccupWhilePublishingLosesNothing) {
   std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
   for (int i = 0; i < 3; ++i) {
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
   }
   EXPECT_EQ(server.store().counters().waiting, 0u);
   EXPECT_EQ(server.store().queued(), ByteCount{});
@@ -357,7 +357,7 @@ TEST_F(SharedStoreTest, NothingWaitsForADeadEngine) {
   EXPECT_GT(server.store().counters().waiting, 0u);
   for (int i = 0; i < 20; ++i) {
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
     clock_.advance_ms(100);
   }
   const ShareCounters counters = server.store().counters();
@@ -377,7 +377,7 @@ TEST_F(SharedStoreTest, AHalfWrittenObjectIsNotThere) {
     EXPECT_EQ(ShareServer(world).restorable(prompt, every(20, 20)), Position{whole ? 20u : 0u}) << part;
     clock_.advance_ms(2000);
     server.store().tick();
-    server.executor().run_all();
+    server.run_all();
     server.publish(prompt, every(20, 20));
     EXPECT_EQ(ShareServer(world).restorable(prompt, every(20, 20)), Position{20}) << part;
   }
@@ -401,7 +401,7 @@ TEST_F(SharedStoreTest, DistrustEndsAllUse) {
   server.publish(prompt, every(20, 40));
   server.offer(share_prompt(2, 40), every(20, 40));
   server.store().distrust();
-  server.executor().run_all();
+  server.run_all();
   EXPECT_EQ(world_.objects.size(), 2u);
   EXPECT_EQ(server.publish(share_prompt(3, 40), every(20, 40)), 0u);
   EXPECT_FALSE(server.find(prompt, every(20, 40)).has_value());
@@ -416,13 +416,13 @@ TEST_F(SharedStoreTest, UsesAreReportedOnceAMinute) {
   const std::vector<format::SegmentHeader> used{path->rows[0].segment, path->rows[1].segment};
   for (int i = 0; i < 5; ++i) {
     server.store().touch(used);
-    server.executor().run_all();
+    server.run_all();
   }
   for (const auto& segment : used) EXPECT_EQ(world_.touches[server.name_of(segment)], 1);
   EXPECT_EQ(server.store().counters().touched, 2u);
   clock_.advance_ms(61'000);
   server.store().touch(used);
-  server.executor().run_all();
+  server.run_all();
   for (const auto& segment : used) EXPECT_EQ(world_.touches[server.name_of(segment)], 2);
 }
 
@@ -439,7 +439,7 @@ TEST_F(SharedStoreTest, RecordsArePublishedBeforeSegments) {
       if (published.empty()) published.push_back(name.kind);
     }
   };
-  server.executor().run_all();
+  server.run_all();
   world_.before_call = [] {};
   ASSERT_FALSE(published.empty());
   EXPECT_EQ(published.front(), ObjectKind::kRecord);
@@ -456,7 +456,7 @@ TEST_F(SharedStoreTest, RecordsThatWaitAreBounded) {
   EXPECT_GT(taken, 10u);
   EXPECT_LT(taken, 1000u);
   EXPECT_LE(server.store().queued(), mebibytes(17));
-  server.executor().run_all();
+  server.run_all();
   EXPECT_EQ(server.store().queued(), ByteCount{});
   EXPECT_EQ(world_.puts, taken);
 }
@@ -467,7 +467,7 @@ TEST_F(SharedStoreTest, RecordsComeBackUnderTheirKeys) {
   key.bytes.fill(7);
   const std::vector<std::byte> contents = sim::sample_bytes(1, 300);
   EXPECT_TRUE(one.store().offer_record(key, contents));
-  one.executor().run_all();
+  one.run_all();
   ShareServer other(world_, {.key = "secret"});
   const auto records = other.store().records({key, PrefixHash{}}, clock_.monotonic_ns() + 1'000'000'000);
   ASSERT_EQ(records.size(), 2u);

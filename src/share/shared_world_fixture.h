@@ -47,19 +47,33 @@ inline PrefixHash hash_of(const FingerprintHash& fingerprint, const Tenant& tena
 class ShareServer {
  public:
   explicit ShareServer(FrailWorld& world, ShareOptions options = {}, std::size_t heads_at_once = 512)
-      : world_(world), options_(with_fingerprint(std::move(options))) {
-    auto made =
-        SharedStore::make(std::make_unique<FrailEngine>(world, heads_at_once), options_, world.clock, executor_);
+      : ShareServer(world.clock, std::make_unique<FrailEngine>(world, heads_at_once), std::move(options)) {}
+  ShareServer(sim::SimClock& clock, std::unique_ptr<ObjectEngine> engine, ShareOptions options = {})
+      : clock_(clock), options_(with_fingerprint(std::move(options))) {
+    auto made = SharedStore::make(std::move(engine), options_, clock, executor_, &prober_);
     EXPECT_TRUE(made.ok());
     store_ = std::move(*made);
-    executor_.run_all();
+    run_all();
   }
-  ~ShareServer() { executor_.forget_all(); }
+  ~ShareServer() {
+    executor_.forget_all();
+    prober_.forget_all();
+  }
   ShareServer(const ShareServer&) = delete;
   ShareServer& operator=(const ShareServer&) = delete;
 
   SharedStore& store() { return *store_; }
   sim::SimExecutor& executor() { return executor_; }
+  sim::SimExecutor& prober() { return prober_; }
+  void run_all() {
+    while (prober_.run_one() || executor_.run_one()) {}
+  }
+  // A second passes, and the tick with its probes comes.
+  void tick(std::int64_t ms = 1'000) {
+    clock_.advance_ms(ms);
+    store_->tick();
+    run_all();
+  }
 
   // Offers the rows of the prompt cut at `ends`, and leaves of `leaf` at the same places. Returns how many were taken.
   std::size_t offer(const Tokens& prompt, const std::vector<Position>& ends, std::optional<format::PartKind> leaf = {},
@@ -115,14 +129,14 @@ class ShareServer {
                                  format::PartKind kind = format::PartKind::kRows, const Tenant& tenant = kNoTenant,
                                  Position known = {}) {
     const ShareQuery query{.prompt = prompt, .tenant = tenant, .kind = kind, .ends = ends, .known = known};
-    return store_->find(query, world_.clock.monotonic_ns() + kPatienceNs);
+    return store_->find(query, clock_.monotonic_ns() + kPatienceNs);
   }
   ObjectName name_of(const format::SegmentHeader& segment) const {
     const Vault vault({.fingerprint = options_.fingerprint, .device = options_.device, .key = options_.key});
     return vault.name_of(format::short_hash(segment.name.end_hash), segment.name.kind);
   }
   Result<std::shared_ptr<const store::Payload>> get(const format::SegmentHeader& segment) {
-    return store_->get(segment, world_.clock.monotonic_ns() + kPatienceNs);
+    return store_->get(segment, clock_.monotonic_ns() + kPatienceNs);
   }
 
   // Returns how far the prompt can be restored from the engine. Each byte on the way must be right.
@@ -158,9 +172,10 @@ class ShareServer {
     return true;
   }
 
-  FrailWorld& world_;
+  sim::SimClock& clock_;
   const ShareOptions options_;
   sim::SimExecutor executor_;
+  sim::SimExecutor prober_;
   std::unique_ptr<SharedStore> store_;
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kAnswerNs = 10'000'000'000;
 constexpr std::uint64_t kSlowestBytesPerS = 1 << 20;
+constexpr std::int64_t kTidyAfterPutNs = 20'000'000;  // after each object, where something is to be done
 // Heads that one call asks for: enough for a round trip to cost little, and their bytes.
 constexpr std::size_t kLeastAtOnce = 64;
 constexpr std::size_t kMostHeadBytesAtOnce = 16 << 20;
@@ -162,7 +163,9 @@ Status Warehouse::write(const ObjectName& name, ByteSpan head, ByteSpan payload)
 Status Warehouse::put(const Publication& publication) {
   const Vault::Sealed sealed =
       vault_.seal(publication.segment, publication.path, publication.payload->bytes(), Cipher::random_salt());
-  return write(sealed.name, sealed.head, sealed.payload);
+  TRY(write(sealed.name, sealed.head, sealed.payload));
+  access_.engine.tidy(ttl_s_, access_.clock.monotonic_ns() + kTidyAfterPutNs);
+  return {};
 }
 
 std::vector<Result<std::vector<std::byte>>> Warehouse::records(const std::vector<ObjectName>& names) {

@@ -4,8 +4,9 @@
 
 It writes its port to FILE once it listens. Path style, one bucket; GET with ranges, HEAD, PUT, copies, DELETE,
 and lists of objects (ListObjectsV2) of at most --most-keys keys. It answers each request after --delay-ms, as one across a
-network does, and never answers on connection number --silent-connection, as one whose packets are lost. After each range it
-sends --excess-bytes that it did not announce, as Ceph's gateway does when it keeps objects in SQLite.
+network does, and never answers on connection number --silent-connection, as one whose packets are lost. Of each range it
+sends nothing after --stall-after bytes, as one that is cut off in the middle. After each range it sends --excess-bytes that
+it did not announce, as Ceph's gateway does when it keeps objects in SQLite.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import hashlib
 import hmac
 import os
 import re
+import sys
 import threading
 import time
 from email.utils import formatdate
@@ -146,8 +148,13 @@ class Handler(BaseHTTPRequestHandler):
         if first >= len(data):
             return self.answer(416)
         part = data[first:last + 1]
-        self.answer(206, part, [("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")])
+        stalls = len(part) > self.server.stall_after
+        self.answer(206, part[:self.server.stall_after] if stalls else part,
+                    [("Content-Length", str(len(part))),
+                     ("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")])
         self.wfile.flush()
+        if stalls:
+            time.sleep(SILENT_S)
         return self.wfile.write(b"x" * self.server.excess_bytes)
 
     def serve_head(self, key, _body, _headers):
@@ -178,6 +185,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 1024  # clients connect often at once: the kernel forgets those that do not fit, for a second
     silent_connection = 0
     excess_bytes = 0
+    stall_after = sys.maxsize
 
     def __init__(self, address):
         super().__init__(address, Handler)
@@ -209,10 +217,12 @@ def main():
     parser.add_argument("--delay-ms", type=float, default=0)
     parser.add_argument("--silent-connection", type=int, default=0)
     parser.add_argument("--excess-bytes", type=int, default=0)
+    parser.add_argument("--stall-after", type=int, default=sys.maxsize)
     options = parser.parse_args()
     server = make_server(options.access_key, options.secret_key, options.region, options.bucket,
                          most_keys=options.most_keys, delay_ms=options.delay_ms)
     server.silent_connection, server.excess_bytes = options.silent_connection, options.excess_bytes
+    server.stall_after = options.stall_after
     with open(options.port_file + ".new", "w", encoding="ascii") as file:
         file.write(str(server.server_address[1]))
     os.rename(options.port_file + ".new", options.port_file)

@@ -41,14 +41,14 @@ class CommonEngine {
       return engine_.heads(names, first_bytes, deadline_ns);
     }
     Status get(const share::ObjectName& name, const share::PayloadSlice& slice, MutableByteSpan out,
-               const Arrived& arrived, std::int64_t deadline_ns) override {
+               const Arrived& arrived, const share::TransferLimits& limits) override {
       const MutexLock lock(common_.mutex_);
-      return engine_.get(name, slice, out, arrived, deadline_ns);
+      return engine_.get(name, slice, out, arrived, limits);
     }
     Status put(const share::ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-               std::int64_t deadline_ns) override {
+               const share::TransferLimits& limits) override {
       const MutexLock lock(common_.mutex_);
-      return engine_.put(name, head, payload, ttl_s, deadline_ns);
+      return engine_.put(name, head, payload, ttl_s, limits);
     }
     Result<std::vector<share::ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                                  std::int64_t deadline_ns) override {

@@ -3,6 +3,9 @@
 // An engine whose calls may hang, such as a directory on a NAS that is gone: they run on threads of their own, and a
 // call that is late is left to end whenever it does. So many calls run or wait for a thread at a time; further ones
 // wait for a place until their deadline. If all places are taken by calls that hang, they fail at once.
+//
+// A call for many heads runs on several threads: where each file that is opened takes a round trip, one after the other
+// would take too long.
 
 #include <functional>
 #include <memory>
@@ -16,8 +19,8 @@
 
 namespace kvkeep::share {
 
-// Waits for calls that hang when it is destroyed. Publishing, removing and touching are not bounded: nobody waits for
-// them but the executor of the shared store.
+// Waits for calls that hang when it is destroyed. Publishing, removing, touching and tidying up are not bounded: nobody
+// waits for them but the executor of the shared store.
 class DetachedEngine final : public ObjectEngine {
  public:
   DetachedEngine(std::unique_ptr<ObjectEngine> inner, os::Clock& clock, std::size_t threads);
@@ -32,11 +35,12 @@ class DetachedEngine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override;
   Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-             std::int64_t deadline_ns) override {
-    return inner_->put(name, head, payload, ttl_s, deadline_ns);
+             const TransferLimits& limits) override {
+    return inner_->put(name, head, payload, ttl_s, limits);
   }
+  void tidy(std::int64_t ttl_s, std::int64_t until_ns) override { inner_->tidy(ttl_s, until_ns); }
   Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                         std::int64_t deadline_ns) override {
     return inner_->touch(objects, ttl_s, deadline_ns);
@@ -49,9 +53,18 @@ class DetachedEngine final : public ObjectEngine {
  private:
   template <typename Outcome>
   class Call;
+  template <typename Outcome>
+  using CallPtr = std::shared_ptr<Call<Outcome>>;
+  // Begins the work on another thread. kIo or kBusy if no place was free in time.
+  template <typename Outcome>
+  Result<CallPtr<Outcome>> begin(std::function<Outcome(Call<Outcome>&)> work, std::int64_t deadline_ns)
+      EXCLUDES(mutex_);
   // Runs the work and returns its outcome. kIo if it is late, kBusy if no place was free in time.
   template <typename Outcome>
   Result<Outcome> run(std::function<Outcome()> work, std::int64_t deadline_ns) EXCLUDES(mutex_);
+  Status get_piece(const ObjectName& name, const PayloadSlice& part, MutableByteSpan out, const Arrived& arrived,
+                   const TransferLimits& limits) EXCLUDES(mutex_);
+  Error late() const;
   // Takes one of the places.
   Status enter(std::int64_t deadline_ns) EXCLUDES(mutex_);
   void leave(std::int64_t deadline_ns) EXCLUDES(mutex_);

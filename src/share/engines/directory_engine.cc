@@ -8,10 +8,12 @@
 namespace kvkeep::share {
 namespace {
 
-constexpr std::int64_t kSweepEveryNs = 60'000'000'000;
-constexpr std::int64_t kTemporaryNs = 3600'000'000'000;  // one that is older belongs to a server that died
-constexpr std::size_t kMostRemovals = 10'000;            // of one sweep
-constexpr std::string_view kTemporary = ".tmp";
+// On a NAS each file that is opened takes half a millisecond or more, whether it is there or not: so many take less
+// than the longest deadline, also one after the other.
+constexpr std::size_t kHeadsAtOnce = 128;
+constexpr double kMostDeadlineMs = 100;
+// A reader learns after each of so many bytes that they came.
+constexpr std::size_t kReadBytes = std::size_t{128} << 10;
 
 std::string random_suffix() {
   std::array<std::byte, 8> bytes{};
@@ -25,18 +27,17 @@ Error late() { return io_error("the directory did not answer in time"); }
 
 }  // namespace
 
-struct DirectoryEngine::Stored {
-  std::string path;
-  ByteCount size;
-  std::int64_t used_ns = 0;
-};
-
 DirectoryEngine::DirectoryEngine(DirectoryOptions options, os::FileSystem& files, os::Clock& clock)
     : options_(std::move(options)),
       root_(options_.path + "/kv1"),
       files_(files),
       clock_(clock),
-      own_(random_suffix()) {}
+      own_(random_suffix()),
+      janitor_(root_, options_.limit, files, clock) {}
+
+DirectoryEngine::Pace DirectoryEngine::pace() const {
+  return {.least_deadline_ms = kLeastDeadlineMs, .most_deadline_ms = kMostDeadlineMs, .heads_at_once = kHeadsAtOnce};
+}
 
 std::string DirectoryEngine::folder_of(const ObjectName& name) const {
   return root_ + '/' + name.space + '/' + name.id.substr(0, 2);
@@ -46,12 +47,10 @@ std::string DirectoryEngine::path_of(const ObjectName& name) const {
   return folder_of(name) + '/' + name.id + '.' + static_cast<char>(name.kind);
 }
 
-HeadBytes DirectoryEngine::head(const std::string& path, std::size_t first_bytes) const {
+HeadBytes DirectoryEngine::head(const std::string& path, MutableByteSpan buffer) const {
   TRY_ASSIGN(const auto file, files_.open(path));
-  std::vector<std::byte> bytes(first_bytes);
-  TRY_ASSIGN(const std::size_t size, file->read_at(0, bytes));
-  bytes.resize(size);
-  return bytes;
+  TRY_ASSIGN(const std::size_t size, file->read_at(0, buffer));
+  return std::vector<std::byte>(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
 // Makes the folder at the first contact, if the directory is there. kNotFound: it is not; kIo: the folder was there and
@@ -86,9 +85,11 @@ Error DirectoryEngine::explain_absence(Error error) {
 
 std::vector<HeadBytes> DirectoryEngine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                               std::int64_t deadline_ns) {
-  std::vector<HeadBytes> heads;
+  // Most names are absent, and most heads shorter than they may be: bytes that do not come are not touched.
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(first_bytes);
   for (const ObjectName& name : names) {
-    heads.push_back(is_late(deadline_ns) ? HeadBytes(late()) : head(path_of(name), first_bytes));
+  std::vector<HeadBytes> heads;
+    heads.push_back(is_late(deadline_ns) ? HeadBytes(late()) : head(path_of(name), {buffer.get(), first_bytes}));
   }
   const auto is_absent = [](const HeadBytes& one) { return !one.ok() && one.error().kind == ErrorKind::kNotFound; };
   const auto absent = std::ranges::find_if(heads, is_absent);
@@ -99,13 +100,13 @@ std::vector<HeadBytes> DirectoryEngine::heads(const std::vector<ObjectName>& nam
 }
 
 Status DirectoryEngine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out,
-                            const Arrived& arrived, std::int64_t deadline_ns) {
+                            const Arrived& arrived, const TransferLimits& limits) {
   const auto opened = files_.open(path_of(name));
   if (!opened.ok()) return explain_absence(opened.error());
   const auto& file = *opened;
   for (std::size_t at = 0; at < out.size();) {
-    if (is_late(deadline_ns)) return late();
-    const MutableByteSpan piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
+    if (is_late(limits.deadline_ns)) return late();
+    const MutableByteSpan piece = out.subspan(at, std::min(kReadBytes, out.size() - at));
     TRY_ASSIGN(const std::size_t read, file->read_at(slice.head_bytes + slice.begin + at, piece));
     if (read < piece.size()) return not_found("the file is shorter than its payload");
     at += read;
@@ -123,19 +124,18 @@ Result<std::unique_ptr<os::File>> DirectoryEngine::create(const std::string& pat
   return files_.create(path);
 }
 
-Status DirectoryEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-                            std::int64_t deadline_ns) {
-  if (sweep_is_due()) sweep(ttl_s);
+Status DirectoryEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t,
+                            const TransferLimits& limits) {
   std::string temporary;
   {
     const MutexLock lock(mutex_);
-    temporary = folder_of(name) + '/' + own_ + '-' + std::to_string(++written_) + std::string(kTemporary);
+    temporary = folder_of(name) + '/' + own_ + '-' + std::to_string(++written_) + std::string(kTemporarySuffix);
   }
   const auto write = [&]() -> Status {
     TRY_ASSIGN(const auto file, create(temporary, folder_of(name)));
     TRY(file->append(head));
     for (ByteSpan left = payload; !left.empty(); left = left.subspan(std::min(kPieceBytes, left.size()))) {
-      if (is_late(deadline_ns)) return late();
+      if (is_late(limits.deadline_ns)) return late();
       TRY(file->append(left.first(std::min(kPieceBytes, left.size()))));
     }
     TRY(file->sync());
@@ -214,69 +214,22 @@ Result<NamesPage> DirectoryEngine::list(const std::string& space, const std::str
 
 Status DirectoryEngine::probe(NodeId, std::int64_t) { return reach(); }
 
-std::vector<DirectoryEngine::Stored> DirectoryEngine::stored() const {
-  std::vector<Stored> all;
-  const auto list = [&](const std::string& directory) {
-    auto names = files_.list(directory);
-    return names.ok() ? std::move(*names) : std::vector<os::FileInfo>{};
-  };
-  for (const os::FileInfo& space : list(root_)) {
-    if (!space.is_directory) continue;
-    for (const os::FileInfo& folder : list(root_ + '/' + space.name)) {
-      if (!folder.is_directory) continue;
-      const std::string path = root_ + '/' + space.name + '/' + folder.name;
-      for (const os::FileInfo& file : list(path)) {
-        if (file.is_regular) all.push_back({path + '/' + file.name, file.size, file.modified_ns});
-      }
-    }
-  }
-  return all;
-}
-
-ByteCount DirectoryEngine::limit(ByteCount used) const {
-  if (options_.limit) return *options_.limit;
-  const auto space = files_.space(root_);
-  if (!space.ok()) return used;
-  return ByteCount{(used.value() + space->free.value()) / 2};
-}
-
-bool DirectoryEngine::sweep_is_due() {
-  const std::int64_t now_ns = clock_.monotonic_ns();
-  const MutexLock lock(mutex_);
-  if (swept_ns_ != 0 && now_ns < swept_ns_ + kSweepEveryNs) return false;
-  swept_ns_ = now_ns;
-  return true;
-}
-
-void DirectoryEngine::sweep(std::int64_t ttl_s) {
-  if (!reach().ok()) return;
-  const auto lock = files_.lock(root_ + "/janitor");
-  if (!lock.ok()) return;  // another server sweeps, or the file system has no locks
-  std::vector<Stored> files = stored();
-  std::ranges::sort(files, {}, &Stored::used_ns);
-  ByteCount used;
-  for (const Stored& file : files) used += file.size;
-  const ByteCount most = limit(used);
-  const std::int64_t now_ns = clock_.wall_ns();
-  std::size_t removals = 0;
-  for (const Stored& file : files) {
-    const std::int64_t lives_ns = file.path.ends_with(kTemporary) ? kTemporaryNs : ttl_s * 1'000'000'000;
-    if (used <= most && file.used_ns + lives_ns > now_ns) continue;
-    if (++removals > kMostRemovals) return;
-    if (files_.remove(file.path).ok()) used = used - file.size;
-  }
+void DirectoryEngine::tidy(std::int64_t ttl_s, std::int64_t until_ns) {
+  if (janitor_.has_work() && reach().ok()) janitor_.go_on(ttl_s, until_ns);
 }
 
 Result<EngineFacts> DirectoryEngine::facts(std::int64_t) {
   TRY(reach());
   EngineFacts facts{.description = "directory " + options_.path, .policy = "used longest ago"};
-  const std::vector<Stored> files = stored();
+  std::vector<StoredFile> files;
+  for (const std::string& folder : object_folders(files_, root_)) add_files(files_, folder, files);
   ByteCount used;
-  for (const Stored& file : files) used += file.size;
+  for (const StoredFile& file : files) used += file.size;
   facts.keys = files.size();
   facts.used_bytes = used.value();
-  facts.max_bytes = limit(used).value();
-  if (const auto lock = files_.lock(root_ + "/janitor"); !lock.ok() && lock.error().kind != ErrorKind::kBusy) {
+  facts.max_bytes = janitor_.limit(used).value();
+  const auto lock = files_.lock(root_ + "/janitor");
+  if (!lock.ok() && lock.error().kind != ErrorKind::kBusy && lock.error().kind != ErrorKind::kNotFound) {
     facts.warnings.push_back("the file system has no locks, so nothing is evicted: keep its size in check yourself");
   }
   return facts;

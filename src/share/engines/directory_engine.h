@@ -6,8 +6,8 @@
 // The directory must exist: one that does not is a file system that is not mounted, and making it would fill another.
 // The folder "kv1" in it is made at the first contact. If it is gone later, that is trouble and no empty engine.
 //
-// A directory evicts nothing by itself, so one of the servers does, the janitor: it holds a lock while it removes the
-// files that were used longest ago. Where the file system has no locks, files leave only when they outlive their time.
+// A directory evicts nothing by itself, so one of the servers does (directory_janitor.h). Where the file system has no
+// locks, nothing is evicted.
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "os/clock.h"
 #include "os/file_system.h"
+#include "share/engines/directory_janitor.h"
 #include "share/object_engine.h"
 
 namespace kvkeep::share {
@@ -35,9 +36,7 @@ class DirectoryEngine final : public ObjectEngine {
   DirectoryEngine(DirectoryOptions options, os::FileSystem& files, os::Clock& clock);
 
   std::string address() const override { return "dir:" + options_.path; }
-  Pace pace() const override {
-    return {.least_deadline_ms = kLeastDeadlineMs, .most_deadline_ms = 100, .heads_at_once = 512};
-  }
+  Pace pace() const override;
   NodeId node_of(const ObjectName&) const override { return NodeId{0}; }
   std::size_t nodes() const override { return 1; }
   std::string node_address(NodeId) const override { return address(); }
@@ -45,9 +44,9 @@ class DirectoryEngine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override;
   Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                         std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
@@ -55,23 +54,18 @@ class DirectoryEngine final : public ObjectEngine {
   Status probe(NodeId node, std::int64_t deadline_ns) override;
   Result<EngineFacts> facts(std::int64_t deadline_ns) override;
 
-  // Removes files that were used longest ago, until the rest has room, if no other server does that now. put() calls it
-  // now and then.
-  void sweep(std::int64_t ttl_s);
+  // Goes on with a sweep of the janitor.
+  void tidy(std::int64_t ttl_s, std::int64_t until_ns) override;
 
  private:
-  struct Stored;
   std::string folder_of(const ObjectName& name) const;
   std::string path_of(const ObjectName& name) const;
-  HeadBytes head(const std::string& path, std::size_t first_bytes) const;
+  HeadBytes head(const std::string& path, MutableByteSpan buffer) const;
   Status reach() EXCLUDES(mutex_);
   Error explain_absence(Error error) EXCLUDES(mutex_);
   Result<std::unique_ptr<os::File>> create(const std::string& path, const std::string& folder) EXCLUDES(mutex_);
   bool is_late(std::int64_t deadline_ns) const { return clock_.monotonic_ns() >= deadline_ns; }
-  std::vector<Stored> stored() const;
   std::optional<std::string> folder_after(const std::string& space, const std::string& from) const;
-  ByteCount limit(ByteCount used) const;
-  bool sweep_is_due() EXCLUDES(mutex_);
 
   const DirectoryOptions options_;
   const std::string root_;
@@ -80,8 +74,8 @@ class DirectoryEngine final : public ObjectEngine {
   const std::string own_;  // names of temporary files end with it
   Mutex mutex_;
   bool reached_ GUARDED_BY(mutex_) = false;       // the folder was there once
+  DirectoryJanitor janitor_;
   std::uint64_t written_ GUARDED_BY(mutex_) = 0;  // temporary files
-  std::int64_t swept_ns_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvkeep::share

@@ -9,6 +9,7 @@
 
 #include "share/engines/detached_engine.h"
 #include "share/engines/engine_fixture.h"
+#include "share/shared_world_fixture.h"
 #include "testing/sim/sim_file_system.h"
 
 namespace kvkeep::share {
@@ -56,14 +57,14 @@ TEST(DirectoryEngine, TheJanitorRemovesObjectsThatWereUsedLongestAgo) {
     clock.advance_ms(1000);
     ASSERT_TRUE(engine.touch({{object_name(i), 500}, {object_name(0), 500}}, 3600, kFar).ok());
   }
-  engine.sweep(3600);
+  engine.tidy(3600, kFar);
   std::vector<std::uint32_t> left;
   for (std::uint32_t i = 0; i < 20; ++i) {
     if (engine.heads({object_name(i)}, 10, kFar).front().ok()) left.push_back(i);
   }
   EXPECT_EQ(left, (std::vector<std::uint32_t>{0, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
   clock.advance_ms(3'600'000 - 1500);
-  engine.sweep(3600);
+  engine.tidy(3600, kFar);
   EXPECT_TRUE(engine.heads({object_name(19)}, 10, kFar).front().ok());
   EXPECT_FALSE(engine.heads({object_name(11)}, 10, kFar).front().ok());
 }
@@ -84,10 +85,13 @@ TEST(DirectoryEngine, WithoutALimitAsMuchStaysFreeAsObjectsTake) {
     ASSERT_TRUE(engine.touch({{object_name(i), payload.size()}}, 3600, kFar).ok());
   }
   files.set_free(ByteCount{40 * 65'536});
-  engine.sweep(3600);
+  engine.tidy(3600, kFar);
   EXPECT_EQ(left(), 20U);
   files.set_free(ByteCount{4 * 65'536});
-  engine.sweep(3600);
+  engine.tidy(3600, kFar);
+  EXPECT_EQ(left(), 20U) << "not at each tick";
+  clock.advance_ms(60'000);
+  engine.tidy(3600, kFar);
   EXPECT_GE(left(), 10U);
   EXPECT_LE(left(), 13U);
 }
@@ -102,11 +106,86 @@ TEST(DirectoryEngine, OneServerSweepsAtATime) {
   {
     const auto lock = files.lock("/nas/kv1/janitor");
     ASSERT_TRUE(lock.ok());
-    engine.sweep(3600);
+    engine.tidy(3600, kFar);
     EXPECT_TRUE(engine.heads({object_name(1)}, 10, kFar).front().ok());
   }
-  engine.sweep(3600);
+  clock.advance_ms(60'000);
+  engine.tidy(3600, kFar);
   EXPECT_FALSE(engine.heads({object_name(1)}, 10, kFar).front().ok());
+}
+
+// A NAS may have so many files that a sweep takes minutes, and what waits to be published comes in between.
+TEST(DirectoryEngine, ASweepGoesOnInPortions) {
+  sim::SimClock clock;
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
+  DirectoryEngine engine({.path = "/nas", .limit = ByteCount{5'000}}, files, clock);
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  constexpr std::uint32_t kObjects = 20;
+  for (std::uint32_t i = 0; i < kObjects; ++i) {
+    ASSERT_TRUE(engine.put(object_name(i), bytes, bytes, 3600, kFar).ok());
+    ASSERT_TRUE(engine.touch({{object_name(i), 500}}, 3600, kFar).ok());
+  }
+  const auto left = [&] {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < kObjects; ++i) count += engine.heads({object_name(i)}, 10, kFar).front().ok() ? 1 : 0;
+    return count;
+  };
+  std::vector<std::size_t> after;
+  for (int portion = 0; portion < 60; ++portion) {
+    engine.tidy(3600, clock.monotonic_ns());
+    after.push_back(left());
+  }
+  for (std::size_t i = 1; i < after.size(); ++i) EXPECT_LE(after[i - 1] - after[i], 1U);
+  EXPECT_EQ(after.front(), kObjects);
+  EXPECT_EQ(after.back(), 5U);
+  EXPECT_TRUE(files.lock("/nas/kv1/janitor").ok()) << "others may sweep";
+}
+
+// Its server published nothing for long: by now those files may be in use.
+TEST(DirectoryEngine, ASweepThatWasHeldUpBeginsAnew) {
+  sim::SimClock clock;
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
+  DirectoryEngine engine({.path = "/nas", .limit = ByteCount{1'000}}, files, clock);
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(engine.put(object_name(i), bytes, bytes, 360'000, kFar).ok());
+    ASSERT_TRUE(engine.touch({{object_name(i), 500}}, 360'000, kFar).ok());
+    clock.advance_ms(1'000);
+  }
+  for (int folder = 0; folder < 2; ++folder) engine.tidy(360'000, 0);  // both are listed
+  clock.advance_ms(300'000);
+  ASSERT_TRUE(engine.touch({{object_name(0), 500}}, 360'000, kFar).ok());
+  engine.tidy(360'000, kFar);
+  EXPECT_TRUE(engine.heads({object_name(0)}, 10, kFar).front().ok());
+  EXPECT_FALSE(engine.heads({object_name(1)}, 10, kFar).front().ok());
+}
+
+// Half a millisecond for each file that is opened, as on a NAS: a long prompt's ends are asked for in time.
+TEST(DirectoryEngine, ALongPromptIsFoundOnANasWithoutAFailure) {
+  constexpr std::uint32_t kTokens = 100'000;
+  constexpr std::uint32_t kStep = 2'048;
+  sim::SimClock clock;
+  FrailWorld other(clock);
+  const Tokens prompt = share_prompt(1, kTokens);
+  ShareServer(other).publish(prompt, every(kStep, kTokens));
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
+  auto engine = std::make_unique<DirectoryEngine>(DirectoryOptions{.path = "/nas"}, files, clock);
+  for (const auto& [name, object] : other.objects) {
+    std::vector<std::byte> payload;
+    for (const auto& piece : object.pieces) payload.insert(payload.end(), piece.begin(), piece.end());
+    ASSERT_TRUE(engine->put(name, object.head, payload, 3600, kFar).ok());
+    ASSERT_TRUE(engine->touch({{name, payload.size()}}, 3600, kFar).ok());
+  }
+  files.set_pace(clock, {.operation_ns = 500'000});
+  ShareServer reader(clock, std::move(engine));
+  const auto path = reader.find(prompt, every(kStep / 8, kTokens));  // 390 ends
+  ASSERT_TRUE(path.has_value());
+  EXPECT_EQ(path->end, Position{kTokens / kStep * kStep});
+  EXPECT_LT(path->ms, 300);
+  EXPECT_EQ(reader.store().counters().failures, 0U);
 }
 
 // It may be on a file system that is not mounted: making it would fill another one.
@@ -147,7 +226,7 @@ TEST(DirectoryEngine, ADirectoryThatGoesAwayIsTroubleAndIsNotMadeAnew) {
     EXPECT_EQ(engine.list("", "", soon()).error().kind, ErrorKind::kIo);
     EXPECT_EQ(engine.facts(soon()).error().kind, ErrorKind::kIo);
     EXPECT_EQ(engine.probe(NodeId{0}, soon()).error().kind, ErrorKind::kIo);
-    engine.sweep(3600);
+    engine.tidy(3600, kFar);
     EXPECT_EQ(std::filesystem::exists(path), mount_point_stays);
     EXPECT_TRUE(!mount_point_stays || std::filesystem::is_empty(path));
     std::filesystem::remove(path);
@@ -160,7 +239,7 @@ TEST(DirectoryEngine, ADirectoryThatGoesAwayIsTroubleAndIsNotMadeAnew) {
 }
 
 // An engine that hangs until it is told to go on.
-class HangingEngine final : public ObjectEngine {
+class HangingEngine : public ObjectEngine {
  public:
   explicit HangingEngine(std::atomic<bool>& hangs) : hangs_(hangs) {}
   std::string address() const override { return "hanging"; }
@@ -173,13 +252,13 @@ class HangingEngine final : public ObjectEngine {
     return std::vector<HeadBytes>(names.size(), HeadBytes(not_found("nothing")));
   }
   Status get(const ObjectName&, const PayloadSlice&, MutableByteSpan out, const Arrived& arrived,
-             std::int64_t) override {
+             const TransferLimits&) override {
     hang();
     std::ranges::fill(out, std::byte{7});
     arrived(out.size());
     return {};
   }
-  Status put(const ObjectName&, ByteSpan, ByteSpan, std::int64_t, std::int64_t) override { return {}; }
+  Status put(const ObjectName&, ByteSpan, ByteSpan, std::int64_t, const TransferLimits&) override { return {}; }
   Result<std::vector<ObjectName>> touch(const std::vector<Touched>&, std::int64_t, std::int64_t) override {
     return std::vector<ObjectName>{};
   }
@@ -242,6 +321,86 @@ TEST(DetachedEngine, ManyCallsAtOnceWaitForEachOther) {
   const auto callers = os::make_thread_pool(20, "callers");
   for (int i = 0; i < 20; ++i) {
     callers->post([&] {
+TEST(DetachedEngine, AReadThatIsSilentIsLeftBeforeItsDeadline) {
+  std::atomic<bool> hangs = true;
+  DetachedEngine engine(std::make_unique<HangingEngine>(hangs), os::real_clock(), 2);
+  std::vector<std::byte> out(100);
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  const TransferLimits limits{in_ms(8'000), 20'000'000};
+  const Status read = engine.get(object_name(1), {0, 0, 100}, out, [](std::size_t) {}, limits);
+  EXPECT_EQ(read.error().kind, ErrorKind::kIo);
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 5'000);
+  hangs = false;
+}
+
+std::atomic<bool> never_hangs = false;
+
+// Passes on bytes one by one, each only after its reader knows of the one before.
+class DrippingEngine final : public HangingEngine {
+ public:
+  explicit DrippingEngine(const std::atomic<std::size_t>& known) : HangingEngine(never_hangs), known_(known) {}
+  Status get(const ObjectName&, const PayloadSlice&, MutableByteSpan out, const Arrived& arrived,
+             const TransferLimits&) override {
+    for (std::size_t at = 0; at < out.size(); ++at) {
+      if (!os::wait_until(20'000, [&] { return known_ >= at; })) return io_error("the reader was not told");
+      out[at] = static_cast<std::byte>(at);
+      arrived(at + 1);
+    }
+    return {};
+  }
+
+ private:
+  const std::atomic<std::size_t>& known_;
+};
+
+TEST(DetachedEngine, BytesOfAPieceAreHandedOnAsTheyCome) {
+  std::atomic<std::size_t> known = 0;
+  DetachedEngine engine(std::make_unique<DrippingEngine>(known), os::real_clock(), 2);
+  std::vector<std::byte> out(50);
+  const Status read = engine.get(object_name(1), {0, 0, out.size()}, out,
+                                 [&](std::size_t count) {
+                                   for (std::size_t i = known; i < count; ++i)
+                                     EXPECT_EQ(out[i], static_cast<std::byte>(i));
+                                   known = count;
+                                 },
+                                 {soon(), 30'000'000'000});
+  EXPECT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(known, out.size());
+}
+
+// Answers only once so many calls are under way.
+class MeetingEngine final : public HangingEngine {
+ public:
+  explicit MeetingEngine(int calls) : HangingEngine(never_hangs), calls_(calls) {}
+  std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t, std::int64_t) override {
+    ++under_way_;
+    const bool all = os::wait_until(20'000, [&] { return under_way_ >= calls_; });
+    std::vector<HeadBytes> heads;
+    for (const ObjectName& name : names) {
+      const ByteSpan text = std::as_bytes(std::span(name.id));
+      heads.push_back(all ? HeadBytes(std::vector<std::byte>(text.begin(), text.end()))
+                          : HeadBytes(not_found("alone")));
+    }
+    return heads;
+  }
+
+ private:
+  const int calls_;
+  std::atomic<int> under_way_ = 0;
+};
+
+TEST(DetachedEngine, ManyHeadsAreReadOnSeveralThreadsAndComeInTheirOrder) {
+  DetachedEngine engine(std::make_unique<MeetingEngine>(4), os::real_clock(), 4);
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < 101; ++i) names.push_back(object_name(i));
+  const auto heads = engine.heads(names, 100, soon());
+  ASSERT_EQ(heads.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    ASSERT_TRUE(heads[i].ok()) << i;
+    EXPECT_TRUE(std::ranges::equal(*heads[i], std::as_bytes(std::span(names[i].id)))) << i;
+  }
+}
+
       ++begun;
       const auto heads = engine.heads({object_name(1)}, 10, soon());
       if (heads.front().error().kind == ErrorKind::kNotFound) ++answered;

@@ -53,7 +53,8 @@ using Multi = std::unique_ptr<CURLM, FreeMulti>;
 // One request under way. libcurl holds pointers to it, so it stays where it is.
 class Exchange {
  public:
-  Exchange(const S3Access& access, const S3Request& request, long left_ms) : request_(request) {
+  Exchange(const S3Access& access, const S3Request& request, os::Clock& clock, long left_ms)
+      : request_(request), clock_(clock), moved_ns_(clock.monotonic_ns()) {
     std::string url = access.endpoint + '/' + access.bucket + '/' + request.key;
     if (!request.query.empty()) url += '?' + request.query;
     set(CURLOPT_URL, url.c_str());
@@ -71,6 +72,8 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   CURL* easy() { return easy_.get(); }
+  // When the last byte came or went, or it began.
+  std::int64_t moved_ns() const { return moved_ns_; }
 
   S3Response finish(CURLcode code) {
     S3Response response{.received = received_};
@@ -155,6 +158,7 @@ class Exchange {
     std::ranges::copy(bytes.first(fits), request_.out.subspan(received_).begin());
     received_ += fits;
     if (request_.arrived) request_.arrived(received_);
+    moved_ns_ = clock_.monotonic_ns();
     return fits == bytes.size() ? bytes.size() : 0;
   }
 
@@ -171,10 +175,13 @@ class Exchange {
     const std::size_t count = std::min(left.size(), out.size());
     std::ranges::copy(left.first(count), out.begin());
     part_at_ += count;
+    moved_ns_ = clock_.monotonic_ns();
     return count;
   }
 
   const S3Request& request_;
+  os::Clock& clock_;
+  std::int64_t moved_ns_;
   std::unique_ptr<CURL, FreeEasy> easy_{curl_easy_init()};
   std::unique_ptr<curl_slist, FreeList> headers_;
   std::size_t received_ = 0;
@@ -187,13 +194,13 @@ class Exchange {
 class Batch {
  public:
   Batch(const S3Access& access, const std::vector<S3Request>& requests, CURLM* multi, os::Clock& clock,
-        std::int64_t deadline_ns)
+        const TransferLimits& limits)
       : access_(access),
         requests_(requests),
         multi_(multi),
         clock_(clock),
         begin_ns_(clock.monotonic_ns()),
-        deadline_ns_(deadline_ns),
+        limits_(limits),
         exchanges_(requests.size()),
         responses_(requests.size(), {.status = io_error("no answer in time")}) {
     for (std::size_t i = 0; i < requests.size(); ++i) send(i);
@@ -213,15 +220,18 @@ class Batch {
         send_again();
         continue;
       }
-      if (running > 0) curl_multi_poll(multi_, nullptr, 0, wait_ms(), nullptr);
+      if (running == 0) break;
+      int ready = 0;
+      curl_multi_poll(multi_, nullptr, 0, wait_ms(), &ready);
+      if (ready == 0 && !end_silent()) break;
     }
     return std::move(responses_);
   }
 
  private:
   void send(std::size_t place) {
-    const std::int64_t left_ms = (deadline_ns_ - clock_.monotonic_ns()) / 1'000'000;
-    exchanges_[place] = std::make_unique<Exchange>(access_, requests_[place],
+    const std::int64_t left_ms = (limits_.deadline_ns - clock_.monotonic_ns()) / 1'000'000;
+    exchanges_[place] = std::make_unique<Exchange>(access_, requests_[place], clock_,
                                                    std::max(static_cast<long>(left_ms), 1L));  // 0 would be for ever
     curl_multi_add_handle(multi_, exchanges_[place]->easy());
   }
@@ -251,11 +261,28 @@ class Batch {
       send(i);
     }
   }
+  // Ends requests that were silent for too long. Returns true if any is left.
+  bool end_silent() {
+    const std::int64_t now_ns = clock_.monotonic_ns();
+    bool left = false;
+    for (std::size_t i = 0; i < exchanges_.size(); ++i) {
+      if (exchanges_[i] != nullptr && now_ns - exchanges_[i]->moved_ns() >= limits_.silence_ns) withdraw(i);
+      left |= exchanges_[i] != nullptr;
+    }
+    return left;
+  }
   // The handles' own time limits end the wait, too.
   int wait_ms() const {
     constexpr std::int64_t kLookMs = 100;
-    if (sent_again_ || late_ns_ == 0) return kLookMs;
-    return static_cast<int>(std::clamp<std::int64_t>((late_ns_ - clock_.monotonic_ns()) / 1'000'000 + 1, 1, kLookMs));
+    const std::int64_t now_ns = clock_.monotonic_ns();
+    std::int64_t until_ns = now_ns + kLookMs * 1'000'000;
+    if (!sent_again_ && late_ns_ != 0) until_ns = std::min(until_ns, late_ns_);
+    for (const auto& exchange : exchanges_) {
+      if (exchange == nullptr) continue;
+      const TransferLimits since{until_ns, limits_.silence_ns};
+      until_ns = since.wait_until(exchange->moved_ns());
+    }
+    return static_cast<int>(std::clamp<std::int64_t>((until_ns - now_ns) / 1'000'000 + 1, 1, kLookMs));
   }
 
   // Requests are late that take so many times as long as half of them did.
@@ -267,7 +294,7 @@ class Batch {
   CURLM* const multi_;
   os::Clock& clock_;
   const std::int64_t begin_ns_;
-  const std::int64_t deadline_ns_;
+  const TransferLimits limits_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;  // null: it ended
   std::vector<S3Response> responses_;
   std::size_t ended_ = 0;
@@ -319,14 +346,14 @@ S3Client::S3Client(S3Access access, os::Clock& clock)
 
 S3Client::~S3Client() = default;
 
-std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests, std::int64_t deadline_ns) {
+std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests, const TransferLimits& limits) {
   if (requests.empty()) return {};
-  if (clock_.monotonic_ns() + 1'000'000 > deadline_ns) {
+  if (clock_.monotonic_ns() + 1'000'000 > limits.deadline_ns) {
     return std::vector<S3Response>(requests.size(), {.status = io_error("no answer in time")});
   }
   const bool many = requests.size() > 1;
   Multi multi = pool_->take(many);
-  std::vector<S3Response> responses = Batch(access_, requests, multi.get(), clock_, deadline_ns).run();
+  std::vector<S3Response> responses = Batch(access_, requests, multi.get(), clock_, limits).run();
   pool_->give_back(std::move(multi), many);
   return responses;
 }
@@ -338,7 +365,7 @@ bool has_s3() { return false; }
 class S3Client::Pool {};
 S3Client::S3Client(S3Access access, os::Clock& clock) : access_(std::move(access)), clock_(clock) {}
 S3Client::~S3Client() = default;
-std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests, std::int64_t) {
+std::vector<S3Response> S3Client::perform(const std::vector<S3Request>& requests, const TransferLimits&) {
   return std::vector<S3Response>(requests.size(), {.status = unsupported("this build has no libcurl")});
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "os/clock.h"
+#include "share/object_engine.h"
 
 namespace kvkeep::share {
 
@@ -63,9 +64,9 @@ class S3Client {
 
   // Sends all of them at once and waits for the answers. Of several, those that take much longer than most are sent
   // once more, over other connections: all must be such that this does no harm.
-  std::vector<S3Response> perform(const std::vector<S3Request>& requests, std::int64_t deadline_ns);
-  S3Response perform(const S3Request& request, std::int64_t deadline_ns) {
-    return perform(std::vector{request}, deadline_ns)[0];
+  std::vector<S3Response> perform(const std::vector<S3Request>& requests, const TransferLimits& limits);
+  S3Response perform(const S3Request& request, const TransferLimits& limits) {
+    return perform(std::vector{request}, limits)[0];
   }
   const S3Access& access() const { return access_; }
 

@@ -41,19 +41,19 @@ std::vector<HeadBytes> S3Engine::heads(const std::vector<ObjectName>& names, std
 }
 
 Status S3Engine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-                     std::int64_t deadline_ns) {
+                     const TransferLimits& limits) {
   if (out.empty()) return {};
   const S3Response response = client_.perform(
-      S3Request{.key = key_of(name), .first = slice.head_bytes + slice.begin, .out = out, .arrived = arrived},
-      deadline_ns);
+      S3Request{.key = key_of(name), .first = slice.head_bytes + slice.begin, .out = out, .arrived = arrived}, limits);
   TRY(response.status);
   if (response.received < out.size()) return not_found("the object is shorter than its payload");
   return {};
 }
 
-Status S3Engine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t, std::int64_t deadline_ns) {
+Status S3Engine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t,
+                     const TransferLimits& limits) {
   const S3Request request{.method = S3Request::Method::kPut, .key = key_of(name), .body = {head, payload}};
-  Status written = client_.perform(request, deadline_ns).status;
+  Status written = client_.perform(request, limits).status;
   // "No such bucket" is no miss.
   if (!written.ok() && written.error().kind == ErrorKind::kNotFound) return invalid("there is no such bucket");
   return written;

@@ -33,9 +33,9 @@ class S3Engine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override;
   Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                         std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;

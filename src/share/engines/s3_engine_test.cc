@@ -72,6 +72,37 @@ TEST(S3Engine, AConnectionThatIsSilentHoldsNothingUp) {
   EXPECT_LT(ms_of_heads(*engine, many_names(32)), 20'000);
 }
 
+// Bytes come, and then no more: a long deadline is not waited for.
+TEST(S3Engine, APayloadThatStopsInItsMiddleIsGivenUp) {
+  constexpr std::size_t kCome = 50'000;
+  S3Double server({"--stall-after", std::to_string(kCome)});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  const std::vector<std::byte> payload = sim::sample_bytes(1, 2 * kCome);
+  ASSERT_TRUE(engine->put(object_name(0), {}, payload, 100, soon()).ok());
+  std::vector<std::byte> out(payload.size());
+  std::size_t come = 0;
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  const Status read = engine->get(object_name(0), {0, 0, out.size()}, out, [&](std::size_t count) { come = count; },
+                                  {soon(), 500'000'000});
+  EXPECT_EQ(read.error().kind, ErrorKind::kIo);
+  EXPECT_EQ(come, kCome);
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 20'000);
+}
+
+TEST(S3Engine, AnObjectThatNobodyTakesIsGivenUp) {
+  S3Double server({"--silent-connection", "1"});  // nothing is probed, so that it is the first one
+  const auto url = parse_engine_url(server.url());
+  ASSERT_TRUE(url.ok());
+  const auto engine = make_engine(*url, S3Double::secrets(), os::real_clock(), os::real_file_system());
+  ASSERT_TRUE(engine.ok());
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  const std::vector<std::byte> payload = sim::sample_bytes(1, 1'000);
+  const Status written = (*engine)->put(object_name(0), {}, payload, 100, {soon(), 500'000'000});
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::kIo);
+  EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 20'000);
+}
+
 // The next answer on that connection begins with the rest of this one, and is none.
 TEST(S3Engine, BytesThatWereNotAnnouncedAreNoAnswer) {
   S3Double server({"--excess-bytes", "700"});

@@ -167,8 +167,11 @@ Status ValkeyConnection::authenticate(const ValkeyAccess& access, std::int64_t d
   return {};
 }
 
-bool ValkeyConnection::wait(bool for_reading, std::int64_t deadline_ns) {
-  const std::int64_t left_ns = deadline_ns - clock_.monotonic_ns();
+// Silence is time without a byte in which somebody waits: a thread that was given no processor says nothing of the
+// other side.
+bool ValkeyConnection::wait(bool for_reading, const TransferLimits& limits) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const std::int64_t left_ns = limits.wait_until(now_ns) - now_ns;
   if (left_ns <= 0) return false;
   const auto ms = static_cast<int>(std::min<std::int64_t>((left_ns + 999'999) / 1'000'000, 3'600'000));
   return os::wait_for_socket(wire_->context->fd, for_reading ? os::Readiness::kRead : os::Readiness::kWrite, ms);
@@ -188,15 +191,16 @@ void ValkeyConnection::queue(const Words& words) {
   KVKEEP_ASSERT(queued == REDIS_OK, "there is memory for a command");
 }
 
-Status ValkeyConnection::send(std::int64_t deadline_ns) {
+Status ValkeyConnection::send(const TransferLimits& limits) {
   for (int done = 0;;) {
     if (redisBufferWrite(wire_->context.get(), &done) != REDIS_OK) return trouble(*wire_->context);
     if (done != 0) return {};
-    if (!wait(false, deadline_ns)) return io_error("no answer in time");
+    if (!wait(false, limits)) return io_error("no answer in time");
   }
 }
 
-Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const Words& after, std::int64_t deadline_ns) {
+Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const Words& after,
+                                    const TransferLimits& limits) {
   std::string head = "*" + std::to_string(before.size() + 1 + after.size()) + "\r\n";
   const auto append = [](std::string& text, const Words& words) {
     for (const std::string_view word : words) {
@@ -214,11 +218,11 @@ Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const W
   while (!bytes.empty()) {
     const ByteSpan chunk = bytes.first(std::min(kChunkBytes, bytes.size()));
     redisAppendFormattedCommand(context, reinterpret_cast<const char*>(chunk.data()), chunk.size());
-    TRY(send(deadline_ns));
+    TRY(send(limits));
     bytes = bytes.subspan(chunk.size());
   }
   redisAppendFormattedCommand(context, tail.data(), tail.size());
-  return send(deadline_ns);
+  return send(limits);
 }
 
 namespace {
@@ -245,34 +249,34 @@ Result<Reply> next_reply(redisContext* context, std::size_t most_bytes, const Wa
 
 // So many bytes came. Returns false if the deadline is over: after waiting if there were none, or if bytes go on to
 // come.
-bool ValkeyConnection::goes_on(std::size_t count, std::int64_t deadline_ns) {
-  if (count == 0) return wait(true, deadline_ns);
-  if (clock_.monotonic_ns() >= deadline_ns) wire_->late_bytes += count;
+bool ValkeyConnection::goes_on(std::size_t count, const TransferLimits& limits) {
+  if (count == 0) return wait(true, limits);
+  if (clock_.monotonic_ns() >= limits.deadline_ns) wire_->late_bytes += count;
   return wire_->late_bytes <= kMostLateBytes;
 }
 
-Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, std::int64_t deadline_ns) {
+Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, const TransferLimits& limits) {
   wire_->elements = wire_->late_bytes = 0;
-  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), most_bytes,
-                                           [&](std::size_t count) { return goes_on(count, deadline_ns); }));
+  TRY_ASSIGN(const Reply reply,
+             next_reply(wire_->context.get(), most_bytes, [&](std::size_t count) { return goes_on(count, limits); }));
   return to_reply(*reply);
 }
 
 // Fills `out` past hiredis, whose buffer must be empty.
-Status ValkeyConnection::read(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns) {
+Status ValkeyConnection::read(MutableByteSpan out, const Arrived& arrived, const TransferLimits& limits) {
   redisContext* context = wire_->context.get();
   for (std::size_t at = 0; at < out.size();) {
     const auto count = context->funcs->read(context, reinterpret_cast<char*>(out.data()) + at, out.size() - at);
     if (count < 0) return trouble(*context);
     at += static_cast<std::size_t>(count);
-    if (at < out.size() && !goes_on(static_cast<std::size_t>(count), deadline_ns)) return io_error("no answer in time");
+    if (at < out.size() && !goes_on(static_cast<std::size_t>(count), limits)) return io_error("no answer in time");
     if (count > 0) arrived(at);
   }
   return {};
 }
 
 // Reads the beginning of an answer. If it is none of a text of this size, hiredis has it to go on with.
-Result<bool> ValkeyConnection::begins_text_of(std::size_t size, std::int64_t deadline_ns) {
+Result<bool> ValkeyConnection::begins_text_of(std::size_t size, const TransferLimits& limits) {
   redisContext* context = wire_->context.get();
   if (context->reader->len > context->reader->pos) return false;
   constexpr std::size_t kShortestAnswer = 4;
@@ -282,7 +286,7 @@ Result<bool> ValkeyConnection::begins_text_of(std::size_t size, std::int64_t dea
     const std::size_t had = begin.size();
     begin.resize(until);
     const auto more = std::as_writable_bytes(std::span(begin)).subspan(had);
-    TRY(read(more, [](std::size_t) {}, deadline_ns));
+    TRY(read(more, [](std::size_t) {}, limits));
     if (expected.starts_with(begin)) continue;
     redisReaderFeed(context->reader, begin.data(), begin.size());
     return false;
@@ -291,18 +295,18 @@ Result<bool> ValkeyConnection::begins_text_of(std::size_t size, std::int64_t dea
 }
 
 // hiredis copies each byte three times.
-Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns) {
+Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrived, const TransferLimits& limits) {
   wire_->elements = wire_->late_bytes = 0;
-  TRY_ASSIGN(const bool is_it, begins_text_of(out.size(), deadline_ns));
+  TRY_ASSIGN(const bool is_it, begins_text_of(out.size(), limits));
   if (is_it) {
-    TRY(read(out, arrived, deadline_ns));
+    TRY(read(out, arrived, limits));
     std::array<char, 2> end{};
-    TRY(read(std::as_writable_bytes(std::span(end)), [](std::size_t) {}, deadline_ns));
+    TRY(read(std::as_writable_bytes(std::span(end)), [](std::size_t) {}, limits));
     if (end != std::array{'\r', '\n'}) return damaged("a text is longer than its size");
     return {};
   }
-  TRY_ASSIGN(const Reply reply, next_reply(wire_->context.get(), out.size(),
-                                           [&](std::size_t count) { return goes_on(count, deadline_ns); }));
+  TRY_ASSIGN(const Reply reply,
+             next_reply(wire_->context.get(), out.size(), [&](std::size_t count) { return goes_on(count, limits); }));
   if (reply->type == REDIS_REPLY_ERROR) return valkey_error({reply->str, reply->len});
   if (reply->type != REDIS_REPLY_STRING || reply->len != out.size()) return not_found("a piece is gone");
   std::memcpy(out.data(), reply->str, out.size());
@@ -328,12 +332,12 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
 
 bool ValkeyConnection::quiet() const { return true; }
 void ValkeyConnection::queue(const Words&) {}
-Status ValkeyConnection::send(std::int64_t) { return unsupported("this build has no hiredis"); }
-Status ValkeyConnection::send_large(const Words&, ByteSpan, const Words&, std::int64_t) { return send(0); }
-Result<ValkeyReply> ValkeyConnection::receive(std::size_t, std::int64_t) {
+Status ValkeyConnection::send(const TransferLimits&) { return unsupported("this build has no hiredis"); }
+Status ValkeyConnection::send_large(const Words&, ByteSpan, const Words&, const TransferLimits&) { return send(0); }
+Result<ValkeyReply> ValkeyConnection::receive(std::size_t, const TransferLimits&) {
   return unsupported("this build has no hiredis");
 }
-Status ValkeyConnection::receive_into(MutableByteSpan, const Arrived&, std::int64_t) { return send(0); }
+Status ValkeyConnection::receive_into(MutableByteSpan, const Arrived&, const TransferLimits&) { return send(0); }
 
 #endif
 

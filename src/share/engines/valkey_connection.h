@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "os/clock.h"
 #include "share/engines/engine_url.h"
+#include "share/object_engine.h"
 
 namespace kvkeep::share {
 
@@ -53,25 +54,25 @@ class ValkeyConnection {
   using Words = std::vector<std::string_view>;
   // Queues a command; send() sends what is queued.
   void queue(const Words& words);
-  Status send(std::int64_t deadline_ns);
+  Status send(const TransferLimits& limits);
   // Sends a command whose word at `place` is `bytes`, without a copy of all of them.
-  Status send_large(const Words& before, ByteSpan bytes, const Words& after, std::int64_t deadline_ns);
+  Status send_large(const Words& before, ByteSpan bytes, const Words& after, const TransferLimits& limits);
   // Returns the next answer. Fails with kDamaged if it would be longer than `most_bytes`, or has more or deeper lists
   // than any command's.
-  Result<ValkeyReply> receive(std::size_t most_bytes, std::int64_t deadline_ns);
+  Result<ValkeyReply> receive(std::size_t most_bytes, const TransferLimits& limits);
   // Receives a text of exactly out.size() bytes. `arrived` is called with their number so far. kNotFound: it is absent
   // or has another size.
   using Arrived = std::function<void(std::size_t)>;
-  Status receive_into(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns);
+  Status receive_into(MutableByteSpan out, const Arrived& arrived, const TransferLimits& limits);
 
  private:
   struct Wire;
   ValkeyConnection(std::unique_ptr<Wire> wire, os::Clock& clock);
   Status authenticate(const ValkeyAccess& access, std::int64_t deadline_ns);
-  bool wait(bool for_reading, std::int64_t deadline_ns);
-  bool goes_on(std::size_t count, std::int64_t deadline_ns);
-  Status read(MutableByteSpan out, const Arrived& arrived, std::int64_t deadline_ns);
-  Result<bool> begins_text_of(std::size_t size, std::int64_t deadline_ns);
+  bool wait(bool for_reading, const TransferLimits& limits);
+  bool goes_on(std::size_t count, const TransferLimits& limits);
+  Status read(MutableByteSpan out, const Arrived& arrived, const TransferLimits& limits);
+  Result<bool> begins_text_of(std::size_t size, const TransferLimits& limits);
 
   std::unique_ptr<Wire> wire_;
   os::Clock& clock_;

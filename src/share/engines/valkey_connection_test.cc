@@ -31,10 +31,10 @@ class ValkeyDouble {
     TRY_ASSIGN(const auto connection, open());
     return connection->receive(most_bytes, in_ms(patience_ms));
   }
-  Status ask_for_text(std::size_t size, std::int64_t patience_ms) const {
+  Status ask_for_text(std::size_t size, const TransferLimits& limits) const {
     TRY_ASSIGN(const auto connection, open());
     const auto out = std::make_unique_for_overwrite<std::byte[]>(size);  // memory that is not written takes no room
-    return connection->receive_into({out.get(), size}, [](std::size_t) {}, in_ms(patience_ms));
+    return connection->receive_into({out.get(), size}, [](std::size_t) {}, limits);
   }
 
  private:
@@ -95,7 +95,18 @@ TEST(ValkeyConnectionTest, AnAnswerThatFlowsForEverEndsAtTheDeadline) {
   const ValkeyDouble text("$536870912\\r\\n", "x");
   const auto reply = text.ask(large, 50);
   EXPECT_EQ(reply.error().kind, ErrorKind::kIo) << reply.error().message;
-  EXPECT_EQ(text.ask_for_text(large, 50).error().kind, ErrorKind::kIo);
+  EXPECT_EQ(text.ask_for_text(large, in_ms(50)).error().kind, ErrorKind::kIo);
+}
+
+// Whether it stops before a payload or in its middle: a long deadline is not waited for.
+TEST(ValkeyConnectionTest, AnAnswerOfWhichNoMoreComesIsGivenUp) {
+  for (const char* begin : {"$1", "$1000\\r\\n", "$1000\\r\\nabc"}) {
+    SCOPED_TRACE(begin);
+    const ValkeyDouble server(begin);
+    const std::int64_t from_ns = os::real_clock().monotonic_ns();
+    EXPECT_EQ(server.ask_for_text(1000, {soon(), 100'000'000}).error().kind, ErrorKind::kIo);
+    EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 20'000);
+  }
 }
 
 }  // namespace

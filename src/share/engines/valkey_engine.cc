@@ -302,10 +302,10 @@ void ValkeyEngine::receive_heads(Lent& lent, const std::vector<std::size_t>& pla
 }
 
 Status ValkeyEngine::get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-                         std::int64_t deadline_ns) {
+                         const TransferLimits& limits) {
   if (out.empty()) return {};
   const NodeId node = node_of(name);
-  TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+  TRY_ASSIGN(Connection connection, take(node, limits.wait_until(clock_.monotonic_ns())));
   Lent lent(*this, node, std::move(connection));
   lent.busy();
   const std::string key = key_of(name);
@@ -316,9 +316,9 @@ Status ValkeyEngine::get(const ObjectName& name, const PayloadSlice& slice, Muta
   for (std::size_t at = 0; at < out.size();) {
     // So many are asked for ahead that the server never waits for us, and so few that it buffers little.
     for (; next < end && outstanding < kPiecesAtOnce; ++next, ++outstanding) lent->queue({"GET", piece_key(key, next)});
-    TRY(lent->send(deadline_ns));
+    TRY(lent->send(limits));
     const MutableByteSpan piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
-    read = lent->receive_into(piece, [&](std::size_t count) { arrived(at + count); }, deadline_ns);
+    read = lent->receive_into(piece, [&](std::size_t count) { arrived(at + count); }, limits);
     if (!read.ok()) break;
     --outstanding;
     at += piece.size();
@@ -328,26 +328,26 @@ Status ValkeyEngine::get(const ObjectName& name, const PayloadSlice& slice, Muta
 }
 
 Status ValkeyEngine::write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms,
-                           std::int64_t deadline_ns) {
+                           const TransferLimits& limits) {
   lent.busy();
-  TRY(lent->send_large({"SET", key}, bytes, {"PX", ttl_ms}, deadline_ns));
-  TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
+  TRY(lent->send_large({"SET", key}, bytes, {"PX", ttl_ms}, limits));
+  TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, limits));
   lent.settled();
   return check(reply, lent.node());
 }
 
 Status ValkeyEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-                         std::int64_t deadline_ns) {
+                         const TransferLimits& limits) {
   const NodeId node = node_of(name);
-  TRY_ASSIGN(Connection connection, take(node, deadline_ns));
+  TRY_ASSIGN(Connection connection, take(node, limits.wait_until(clock_.monotonic_ns())));
   Lent lent(*this, node, std::move(connection));
   const std::string key = key_of(name);
   const std::string ttl_ms = std::to_string(ttl_s * 1000);
   for (std::uint64_t piece = 0; piece < pieces_of(payload.size()); ++piece) {
     const ByteSpan bytes = payload.subspan(piece * kPieceBytes);
-    TRY(write(lent, piece_key(key, piece), bytes.first(std::min(kPieceBytes, bytes.size())), ttl_ms, deadline_ns));
+    TRY(write(lent, piece_key(key, piece), bytes.first(std::min(kPieceBytes, bytes.size())), ttl_ms, limits));
   }
-  return write(lent, key, head, ttl_ms, deadline_ns);
+  return write(lent, key, head, ttl_ms, limits);
 }
 
 Result<std::vector<ObjectName>> ValkeyEngine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s,

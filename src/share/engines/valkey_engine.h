@@ -74,9 +74,9 @@ class ValkeyEngine final : public ObjectEngine {
   std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                std::int64_t deadline_ns) override;
   Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
-             std::int64_t deadline_ns) override;
+             const TransferLimits& limits) override;
   Result<std::vector<ObjectName>> touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                         std::int64_t deadline_ns) override;
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
@@ -92,7 +92,8 @@ class ValkeyEngine final : public ObjectEngine {
   void give_back(NodeId node, Connection connection) EXCLUDES(mutex_);
   // Returns the error that a reply is, and learns from MOVED.
   Status check(const ValkeyReply& reply, NodeId node);
-  Status write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms, std::int64_t deadline_ns);
+  Status write(Lent& lent, const std::string& key, ByteSpan bytes, std::string_view ttl_ms,
+               const TransferLimits& limits);
   // Returns true if all of the payload is there, or the head is not.
   Result<bool> touch(const Touched& object, std::string_view ttl_ms, std::int64_t deadline_ns);
   // The role of a server: one of a cluster, or else one that takes writes, or a replica.
