@@ -28,7 +28,9 @@ constexpr std::size_t kUsualHeadBytes = format::kEnvelopeBytes + 256 * format::k
 struct Lookup::Candidate {
   Position at;
   ObjectName name;
-  std::size_t head_bytes = 0;  // 0: not known to be there
+  // Of one that is there.
+  Position begin = {};
+  std::size_t head_bytes = 0;
 };
 
 // The prompt's own hashes. A hasher is kept at each position that was asked for, so that all of them together read the
@@ -137,6 +139,7 @@ std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& ask
     }
     seen_.put(names[i], *envelope, now_ns + kSeenNs);
     there.push_back(asked[i]);
+    there.back().begin = envelope->begin;
     there.back().head_bytes = envelope->head_bytes();
   }
   return there;
@@ -207,6 +210,26 @@ bool Lookup::is_own_path(Prompt& prompt, const std::vector<format::PathStep>& pa
   return own;
 }
 
+std::vector<HeadBytes> Lookup::ask_for_way(const std::vector<ObjectName>& names, Way& way) {
+  std::vector<HeadBytes> heads(names.size(), HeadBytes(not_found("not asked for")));
+  std::vector<ObjectName> asked;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto come = way.ahead.find(names[i]);
+    if (come != way.ahead.end()) {
+      heads[i] = std::move(come->second);
+      way.ahead.erase(come);
+    } else {
+      asked.push_back(names[i]);
+      places.push_back(i);
+    }
+  }
+  if (asked.empty()) return heads;
+  std::vector<HeadBytes> answers = ask(asked, way.head_bytes, way.limits);
+  for (std::size_t i = 0; i < places.size(); ++i) heads[places[i]] = std::move(answers[i]);
+  return heads;
+}
+
 // Adds the heads of these steps to the path, up to the first that is missing. Returns false if one is.
 //
 // Two servers may have cut a prompt elsewhere, and under one end the first object stays. So a segment may begin before
@@ -217,7 +240,7 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
   for (const format::PathStep& step : steps) {
     names.push_back(vault_.name_of(step.object_hash, format::PartKind::kRows));
   }
-  const auto bytes = ask(names, way.head_bytes, way.limits);
+  const auto bytes = ask_for_way(names, way);
   for (std::size_t i = 0; i < names.size(); ++i) {
     auto head = open(names[i], bytes[i]);
     if (!head || head->segment.name.end != steps[i].object_end || !belongs(query, prompt, *head, steps[i].end)) {
@@ -240,22 +263,40 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
 
 // Fills in the heads on the way, from the first whose rows are used after `query.known` up to the first that is
 // missing.
-void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
-                        Limits& limits) {
+void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, Way& way) {
   const auto first = std::ranges::find_if(end_head.path, [&](const auto& step) { return step.end > query.known; });
   // Heads on the way have shorter paths than this one, and headers of any size.
-  Way way{path, end_head.envelope.head_bytes() + format::kMaxHeaderBytes, limits};
-  path.end = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
+  way.head_bytes = end_head.envelope.head_bytes() + format::kMaxHeaderBytes;
+  way.path.end = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
   add_rows(query, prompt, {first, end_head.path.end()}, way, kMostDetours);
 }
 
-std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest,
+// Returns the deepest one, then those before it of which each ends where the next begins. They are likely to be the way
+// to it: asked for together with it, they save a round trip. Its path says whether they are.
+std::vector<Lookup::Candidate> Lookup::likely_way(const std::vector<Candidate>& there, std::size_t most) {
+  std::vector<Candidate> way{there.back()};
+  for (auto before = std::next(there.rbegin()); before != there.rend() && way.size() < most; ++before) {
+    if (before->at == way.back().begin) way.push_back(*before);
+  }
+  return way;
+}
+
+std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt, const std::vector<Candidate>& likely,
                                          Limits& limits) {
-  const auto bytes = ask({deepest.name}, deepest.head_bytes, limits);
+  const Candidate& deepest = likely.front();
+  std::vector<ObjectName> names;
+  std::size_t most_bytes = 0;
+  for (const Candidate& candidate : likely) {
+    names.push_back(candidate.name);
+    most_bytes = std::max(most_bytes, candidate.head_bytes);
+  }
+  std::vector<HeadBytes> bytes = ask(names, most_bytes, limits);
   auto end_head = open(deepest.name, bytes.front());
   if (!end_head || !is_own_path(prompt, end_head->path)) return std::nullopt;
   SharedPath path{.rows = {}, .leaf = {}, .end = query.known};
-  fetch_rows(query, prompt, *end_head, path, limits);
+  Way way{.path = path, .head_bytes = 0, .ahead = {}, .limits = limits};
+  for (std::size_t i = 0; i < names.size(); ++i) way.ahead.emplace(names[i], std::move(bytes[i]));
+  fetch_rows(query, prompt, *end_head, way);
   if (path.rows.empty()) return std::nullopt;
   if (query.kind == format::PartKind::kRows) return path;
   if (path.end != deepest.at || !belongs(query, prompt, *end_head, deepest.at)) return std::nullopt;
@@ -266,10 +307,11 @@ std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt
 std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t patient_until_ns) {
   Limits limits = limits_until(patient_until_ns);
   const std::int64_t from_ns = clock_.monotonic_ns();
+  const std::size_t at_once = std::max<std::size_t>(engine_.pace().heads_at_once, 1);
   Prompt prompt(fingerprint_, query);
   std::vector<Candidate> there = probe(candidates(query, prompt), limits);
   for (std::size_t i = 0; i < kMostPaths && !there.empty(); ++i) {
-    auto path = follow(query, prompt, there.back(), limits);
+    auto path = follow(query, prompt, likely_way(there, at_once), limits);
     if (path) {
       path->ms = os::elapsed_ms(from_ns, clock_.monotonic_ns());
       return path;

@@ -1,12 +1,14 @@
 #pragma once
 
 // Finds the deepest shared path of a prompt without an index: asks for the ends that a publisher can have chosen, then
-// for the heads on the way to the deepest one that is there. Two or three round trips, whatever the prompt's length.
+// for the heads on the way to the deepest one that is there. Two round trips, whatever the prompt's length, if the
+// segments on the way end where they were guessed to; else, and for points, three.
 //
 // Nothing that an engine answers is believed: a head counts if its code is right, each step of its path has the
 // prompt's own hash, and its token ids are the prompt's own as far as they are used.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -58,18 +60,21 @@ class Lookup {
   std::vector<Candidate> probe(std::vector<Candidate> left, Limits& limits);
   std::vector<HeadBytes> whole_heads(const std::vector<ObjectName>& names, Limits& limits);
   std::vector<Candidate> present(const std::vector<Candidate>& asked, Limits& limits);
-  std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const Candidate& deepest, Limits& limits);
+  static std::vector<Candidate> likely_way(const std::vector<Candidate>& there, std::size_t most);
+  std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const std::vector<Candidate>& way,
+                                   Limits& limits);
   bool is_own_path(Prompt& prompt, const std::vector<format::PathStep>& path);
   // A path that is being found, and bounds of the calls for it.
   struct Way {
     SharedPath& path;
     std::size_t head_bytes;
+    std::map<ObjectName, HeadBytes> ahead;  // that came already
     Limits& limits;
   };
+  std::vector<HeadBytes> ask_for_way(const std::vector<ObjectName>& names, Way& way);
   bool add_rows(const ShareQuery& query, Prompt& prompt, std::span<const format::PathStep> steps, Way& way,
                 std::size_t detours);
-  void fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, SharedPath& path,
-                  Limits& limits);
+  void fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, Way& way);
   std::optional<format::SharedHead> open(const ObjectName& name, const HeadBytes& bytes);
   bool belongs(const ShareQuery& query, Prompt& prompt, const format::SharedHead& head, Position used) const;
 

@@ -150,7 +150,21 @@ TEST_F(SharedStoreTest, AHoleOnTheWayEndsThePath) {
   EXPECT_EQ(ShareServer(world_).restorable(prompt, every(20, 100), PartKind::kPoint), Position{40});
 }
 
-TEST_F(SharedStoreTest, AHundredThousandTokensTakeThreeRoundTrips) {
+// A server publishes segments that end on a grid, of which a reader guesses each end.
+TEST_F(SharedStoreTest, AHundredThousandTokensOnTheGridTakeTwoRoundTrips) {
+  ShareServer server(world_);
+  const Tokens prompt = share_prompt(1, 100'000);
+  server.publish(prompt, every(2048, 98'304));
+  const std::uint64_t before = world_.calls;
+  const auto path = server.find(prompt, every(256, 100'000));
+  EXPECT_EQ(world_.calls - before, 2u);
+  ASSERT_TRUE(path.has_value());
+  EXPECT_EQ(path->end, Position{98'304});
+  EXPECT_EQ(path->rows.size(), 48U);
+}
+
+// The way is asked for once its end is known.
+TEST_F(SharedStoreTest, AHundredThousandTokensElsewhereTakeThreeRoundTrips) {
   ShareServer server(world_);
   const Tokens prompt = share_prompt(1, 100'000);
   server.publish(prompt, every(2000, 80'000));
