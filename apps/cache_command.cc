@@ -156,7 +156,8 @@ Result<int> show_no_cache(const CacheCommandOptions& options) {
 Result<int> show_share(const CacheCommandOptions& options) {
   os::Clock& clock = os::real_clock();
   const auto deadline_ns = [&clock] { return clock.monotonic_ns() + kShareNs; };
-  TRY_ASSIGN(const std::unique_ptr<share::ObjectEngine> engine, open_engine(options.share, clock));
+  TRY_ASSIGN(const std::unique_ptr<share::ObjectEngine> engine,
+             open_engine(options.share, clock, share::EngineUse::kLook));
   for (std::uint32_t node = 0; node < engine->nodes(); ++node) {
     const Status well = engine->probe(share::NodeId{node}, deadline_ns());
     if (!well) return Error{well.error().kind, engine->node_address(share::NodeId{node}) + ": " + well.error().message};

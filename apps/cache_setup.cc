@@ -218,10 +218,11 @@ void post_facts(share::ObjectEngine& engine, os::Clock& clock, os::Executor& wor
 
 }  // namespace
 
-Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock) {
+Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock,
+                                                         share::EngineUse use) {
   TRY_ASSIGN(const share::EngineUrl parsed, share::parse_engine_url(url));
   TRY_ASSIGN(const share::EngineSecrets secrets, share::read_engine_secrets(os::read_environment()));
-  return share::make_engine(parsed, secrets, clock, os::real_file_system());
+  return share::make_engine(parsed, secrets, clock, os::real_file_system(), use);
 }
 
 void warn_without_key(const share::ObjectEngine& engine) {

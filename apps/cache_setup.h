@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "os/clock.h"
 #include "os/executor.h"
+#include "share/engines/make_engine.h"
 #include "os/file_system.h"
 #include "serve_options.h"
 #include "share/object_engine.h"
@@ -63,7 +64,8 @@ struct OpenedShare {
 };
 
 // Connects to nothing yet. Errors: the URL is wrong, this build lacks what it needs, or a secret cannot be read.
-Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock);
+Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url, os::Clock& clock,
+                                                         share::EngineUse use = share::EngineUse::kAll);
 // Logs the consequences of using an engine without a share key.
 void warn_without_key(const share::ObjectEngine& engine);
 

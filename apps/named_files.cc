@@ -10,6 +10,7 @@
 #include "chat/chat_template.h"
 #include "os/paths.h"
 #include "server/http/api_keys.h"
+#include "share/vault.h"
 
 namespace kvkeep::cli {
 
@@ -78,7 +79,14 @@ Result<std::string> key_to_send(const ServerAddress& address) {
 
 Result<std::string> read_share_key(const std::string& path) {
   TRY_ASSIGN(std::string key, read_secret("--share-key-file", path));
-  if (!path.empty()) warn_of_open_keys("--share-key-file", path);
+  if (path.empty()) return key;
+  warn_of_open_keys("--share-key-file", path);
+  if (share::is_guessable(key)) {
+    spdlog::warn(
+        "--share-key-file {}: the key has only {} bytes, which somebody who reads the engine can find by trying: make "
+        "one with head -c 32 /dev/urandom | base64",
+        path, key.size());
+  }
   return key;
 }
 

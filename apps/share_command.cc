@@ -59,7 +59,9 @@ Result<OpenedEngine> open_engine_of(const ShareCommandOptions& options) {
     return unsupported("this build has no OpenSSL, which --share-encrypt needs");
   }
   os::Clock& clock = os::real_clock();
-  TRY_ASSIGN(opened.engine, open_engine(options.shared.url, clock));
+  const auto use =
+      options.action == ShareAction::kPush && !options.dry ? share::EngineUse::kAll : share::EngineUse::kLook;
+  TRY_ASSIGN(opened.engine, open_engine(options.shared.url, clock, use));
   for (std::uint32_t node = 0; node < opened.engine->nodes(); ++node) {
     const Status well = opened.engine->probe(share::NodeId{node}, clock.monotonic_ns() + kProbeNs);
     if (!well) {

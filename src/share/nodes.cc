@@ -106,7 +106,7 @@ void Nodes::note_trouble(NodeId node, policy::ShareCall call, const Error& error
   counting_.add(&ShareCounters::failures);
   const MutexLock lock(mutex_);
   complain(node, error);
-  if (error.kind == ErrorKind::kBusy) at(node).in_doubt = true;
+  if (error.kind == ErrorKind::kBusy || error.kind == ErrorKind::kInvalid) at(node).in_doubt = true;
   if (!counts_for_breaker(error.kind)) return;
   if (call == policy::ShareCall::kLookup) at(node).latency.note_late();
   if (at(node).breaker.note_failure(call, clock_.monotonic_ns())) note_opening(node, error, policy::kFailuresToOpen);
@@ -197,6 +197,7 @@ void Nodes::note_probe(NodeId node, const Status& status, double ms) {
     if (std::exchange(probed.opened, false)) spdlog::info("shared tier: {} is asked again", engine_.node_address(node));
     return;
   }
+  counting_.add(&ShareCounters::failures);  // or else a wrong password were one only where something is asked
   complain(node, status.error());
   const bool opened =
       breaker.closed() ? breaker.note_failure(policy::ShareCall::kLookup, now_ns) : breaker.note_probe(false, now_ns);

@@ -71,7 +71,7 @@ class Nodes {
     policy::ShareBreaker breaker;
     policy::ShareLatency latency;
     bool probed = false;
-    bool in_doubt = false;  // it answered that it cannot serve
+    bool in_doubt = false;  // it answered that it cannot serve, or refused us
     std::int64_t probed_ns = 0;
     std::int64_t measured_ns = 0;     // its latency
     bool opened = false;              // and that was logged

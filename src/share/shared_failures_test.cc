@@ -333,6 +333,24 @@ TEST_F(SharedStoreTest, ALoadingNodeIsAMissAndNoFailure) {
   EXPECT_TRUE(server.find(prompt, every(20, 40)).has_value());
 }
 
+// Whoever watches the counter learns of it, though nothing is asked any more.
+TEST_F(SharedStoreTest, ANodeThatRefusesUsGoesOnToCountFailures) {
+  ShareServer server(world_);
+  world_.refuses_us = true;
+  for (int i = 0; i < 3; ++i) {
+    server.find(share_prompt(i, 400), every(20, 400));
+    server.tick(2'000);
+  }
+  const std::uint64_t calls = world_.calls;
+  const std::uint64_t failures = server.store().counters().failures;
+  for (int i = 0; i < 10; ++i) {
+    server.find(share_prompt(i + 10, 400), every(20, 400));
+    server.tick(2'000);
+  }
+  EXPECT_EQ(world_.calls, calls) << "a right that is missing is not tried again by requests";
+  EXPECT_GE(server.store().counters().failures, failures + 10);
+}
+
 // Its names may belong to another node by now. A tick asks it where, and not each tick.
 TEST_F(SharedStoreTest, ANodeThatCannotServeIsProbedSoon) {
   ShareServer server(world_);

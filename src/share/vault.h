@@ -21,6 +21,10 @@ namespace kvkeep::share {
 
 ObjectKind object_kind(format::PartKind kind);
 
+// Returns true if others may find the share key by trying: each guess takes a microsecond, and an object tells whether
+// it was right.
+constexpr bool is_guessable(std::string_view key) { return key.size() < 16; }
+
 // Thread safe.
 class Vault {
  public:

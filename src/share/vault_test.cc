@@ -53,5 +53,11 @@ TEST(Vault, PayloadsAreVerifiedByTheirCodeUnderAKeyAndAlwaysByTheirSums) {
   }
 }
 
+TEST(ShareKey, OneThatIsShortCanBeFoundByTrying) {
+  EXPECT_TRUE(is_guessable("swordfish"));
+  EXPECT_TRUE(is_guessable("fifteen letters"));
+  EXPECT_FALSE(is_guessable("sixteen letters!"));
+}
+
 }  // namespace
 }  // namespace kvkeep::share

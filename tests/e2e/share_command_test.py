@@ -128,6 +128,23 @@ class Sliceable(FilledCase):
         [space] = share("ls", url)["namespaces"]
         self.assertIsNone(space["fingerprint"])
 
+    def test_looking_makes_nothing(self):
+        folder = fresh_directory("shared")
+        self.assertEqual(share("ls", f"dir:{folder}")["namespaces"], [])
+        share("push", f"dir:{folder}", "--kv-disk-dir", self.filled, "--dry-run")
+        stat = run_program("cache", "stat", "--share", f"dir:{folder}")
+        self.assertEqual(stat.returncode, 0, stat.stderr)
+        self.assertEqual(os.listdir(folder), [])
+
+    def test_a_key_that_can_be_found_by_trying(self):
+        path = fresh_path("short")
+        with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write("swordfish\n")
+        for key, warned in ((path, True), (self.key_file(), False)):
+            run = run_program("share", "ls", "--share", f"dir:{fresh_directory('shared')}", "--share-key-file", key)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual("can find by trying" in run.stdout + run.stderr, warned, run.stderr)
+
     def test_limits_and_damage(self):
         url = f"dir:{fresh_directory('shared')}"
         pushed = share("push", url, "--kv-disk-dir", self.filled, "--max-mb", "1")["models"][0]

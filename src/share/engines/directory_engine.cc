@@ -69,6 +69,7 @@ Status DirectoryEngine::reach() {
     return not_found("the directory " + options_.path +
                      " is not there: mount its file system, or make the directory if it is new");
   }
+  if (!options_.makes_folder) return directory.ok() ? Status{} : Status(directory.error());
   TRY(files_.make_directories(root_));
   const MutexLock lock(mutex_);
   reached_ = true;
@@ -87,8 +88,8 @@ std::vector<HeadBytes> DirectoryEngine::heads(const std::vector<ObjectName>& nam
                                               std::int64_t deadline_ns) {
   // Most names are absent, and most heads shorter than they may be: bytes that do not come are not touched.
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(first_bytes);
-  for (const ObjectName& name : names) {
   std::vector<HeadBytes> heads;
+  for (const ObjectName& name : names) {
     heads.push_back(is_late(deadline_ns) ? HeadBytes(late()) : head(path_of(name), {buffer.get(), first_bytes}));
   }
   const auto is_absent = [](const HeadBytes& one) { return !one.ok() && one.error().kind == ErrorKind::kNotFound; };

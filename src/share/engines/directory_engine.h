@@ -28,6 +28,8 @@ struct DirectoryOptions {
   // Bytes of all objects; without it, half of what the objects and the file system's free space are together: others
   // keep their files there as well.
   std::optional<ByteCount> limit = {};
+  // Makes the folder "kv1" at the first contact. Without it, a directory that has none is an empty engine.
+  bool makes_folder = true;
 };
 
 // Thread safe. The calls of a file system that hangs hang as well: DetachedEngine bounds them.
@@ -72,9 +74,9 @@ class DirectoryEngine final : public ObjectEngine {
   os::FileSystem& files_;
   os::Clock& clock_;
   const std::string own_;  // names of temporary files end with it
+  DirectoryJanitor janitor_;
   Mutex mutex_;
   bool reached_ GUARDED_BY(mutex_) = false;       // the folder was there once
-  DirectoryJanitor janitor_;
   std::uint64_t written_ GUARDED_BY(mutex_) = 0;  // temporary files
 };
 

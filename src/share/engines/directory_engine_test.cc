@@ -203,6 +203,25 @@ TEST(DirectoryEngine, ADirectoryThatIsNotThereIsRefusedAndNotMade) {
   EXPECT_TRUE(make_engine(*url, {}, os::real_clock(), os::real_file_system()).ok());
 }
 
+TEST(DirectoryEngine, WhoOnlyLooksMakesNothing) {
+  const auto folder = *os::TemporaryDirectory::make("kvkeep-share-");
+  const auto url = parse_engine_url("dir:" + folder.path());
+  ASSERT_TRUE(url.ok());
+  const auto look = [&] { return *make_engine(*url, {}, os::real_clock(), os::real_file_system(), EngineUse::kLook); };
+  const auto engine = look();
+  EXPECT_TRUE(engine->probe(NodeId{0}, soon()).ok());
+  EXPECT_TRUE(engine->list("", "", soon())->names.empty());
+  const auto facts = engine->facts(soon());
+  ASSERT_TRUE(facts.ok()) << facts.error().message;
+  EXPECT_EQ(facts->keys, 0U);
+  EXPECT_TRUE(facts->warnings.empty());
+  EXPECT_EQ(engine->heads({object_name(1)}, 10, soon()).front().error().kind, ErrorKind::kNotFound);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  ASSERT_TRUE(open_engine("dir:" + folder.path())->put(object_name(1), bytes, bytes, 3600, soon()).ok());
+  EXPECT_TRUE(look()->heads({object_name(1)}, 10, soon()).front().ok());
+}
+
 // Whether the mount point goes with its file system or stays as an empty directory.
 TEST(DirectoryEngine, ADirectoryThatGoesAwayIsTroubleAndIsNotMadeAnew) {
   const auto folder = *os::TemporaryDirectory::make("kvkeep-share-");
@@ -302,25 +321,6 @@ TEST(DetachedEngine, CallsThatHangAreLeftAtTheirDeadline) {
   EXPECT_EQ(out, std::vector<std::byte>(out.size(), std::byte{7}));
 }
 
-// Tells how often it was read: a call that took its place reads it and waits.
-class CountingClock final : public os::Clock {
- public:
-  std::int64_t monotonic_ns() override {
-    ++reads;
-    return os::real_clock().monotonic_ns();
-  }
-  std::int64_t wall_ns() override { return os::real_clock().wall_ns(); }
-  std::atomic<int> reads = 0;
-};
-
-TEST(DetachedEngine, ManyCallsAtOnceWaitForEachOther) {
-  std::atomic<bool> hangs = true;
-  std::atomic<int> begun = 0;
-  std::atomic<int> answered = 0;
-  DetachedEngine engine(std::make_unique<HangingEngine>(hangs), os::real_clock(), 2);
-  const auto callers = os::make_thread_pool(20, "callers");
-  for (int i = 0; i < 20; ++i) {
-    callers->post([&] {
 TEST(DetachedEngine, AReadThatIsSilentIsLeftBeforeItsDeadline) {
   std::atomic<bool> hangs = true;
   DetachedEngine engine(std::make_unique<HangingEngine>(hangs), os::real_clock(), 2);
@@ -401,6 +401,25 @@ TEST(DetachedEngine, ManyHeadsAreReadOnSeveralThreadsAndComeInTheirOrder) {
   }
 }
 
+// Tells how often it was read: a call that took its place reads it and waits.
+class CountingClock final : public os::Clock {
+ public:
+  std::int64_t monotonic_ns() override {
+    ++reads;
+    return os::real_clock().monotonic_ns();
+  }
+  std::int64_t wall_ns() override { return os::real_clock().wall_ns(); }
+  std::atomic<int> reads = 0;
+};
+
+TEST(DetachedEngine, ManyCallsAtOnceWaitForEachOther) {
+  std::atomic<bool> hangs = true;
+  std::atomic<int> begun = 0;
+  std::atomic<int> answered = 0;
+  DetachedEngine engine(std::make_unique<HangingEngine>(hangs), os::real_clock(), 2);
+  const auto callers = os::make_thread_pool(20, "callers");
+  for (int i = 0; i < 20; ++i) {
+    callers->post([&] {
       ++begun;
       const auto heads = engine.heads({object_name(1)}, 10, soon());
       if (heads.front().error().kind == ErrorKind::kNotFound) ++answered;

@@ -12,11 +12,11 @@ namespace {
 
 using Made = Result<std::unique_ptr<ObjectEngine>>;
 
-Made make_directory(const EngineUrl& url, os::Clock& clock, os::FileSystem& files) {
-  constexpr std::size_t kThreads = 4;
+Made make_directory(const EngineUrl& url, os::Clock& clock, os::FileSystem& files, EngineUse use) {
+  constexpr std::size_t kThreads = 16;  // a look-up takes four of them
   constexpr std::int64_t kFirstContactNs = 2'000'000'000;
-  auto directory =
-      std::make_unique<DirectoryEngine>(DirectoryOptions{.path = url.path, .limit = url.limit}, files, clock);
+  const DirectoryOptions options{.path = url.path, .limit = url.limit, .makes_folder = use == EngineUse::kAll};
+  auto directory = std::make_unique<DirectoryEngine>(options, files, clock);
   auto engine = std::make_unique<DetachedEngine>(std::move(directory), clock, kThreads);
   // Any other trouble may pass, and is waited for as with the other engines.
   const Status reached = engine->probe(NodeId{0}, clock.monotonic_ns() + kFirstContactNs);
@@ -56,9 +56,10 @@ Made make_s3(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& cloc
 
 }  // namespace
 
-Made make_engine(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& clock, os::FileSystem& files) {
+Made make_engine(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& clock, os::FileSystem& files,
+                 EngineUse use) {
   switch (url.kind) {
-    case EngineKind::kDirectory: return make_directory(url, clock, files);
+    case EngineKind::kDirectory: return make_directory(url, clock, files, use);
     case EngineKind::kValkey: return make_valkey(url, secrets, clock);
     case EngineKind::kS3: return make_s3(url, secrets, clock);
   }
