@@ -243,13 +243,10 @@ Result<OpenedShare> open_share(const SharedTierOptions& options, const std::stri
   os::Clock& clock = os::real_clock();
   auto engine = open_engine(options.url, clock);
   if (!engine) return Error{engine.error().kind, "--share " + options.url + ": " + engine.error().message};
-  opened.worker = os::make_thread_executor("share-worker");
-  opened.reader = os::make_thread_executor("share-reader");
-  opened.searcher = os::make_thread_executor("share-searcher");
+  opened.threads = std::make_unique<share::ShareThreads>((*engine)->pace().reads_at_once);
+  const share::ShareThreads& threads = *opened.threads;
   std::vector<os::Executor*> helpers;
-  for (std::size_t i = 0; i < (*engine)->pace().reads_at_once; ++i) {
-    helpers.push_back(opened.helpers.emplace_back(os::make_thread_executor("share-helper")).get());
-  }
+  for (const auto& helper : threads.helpers) helpers.push_back(helper.get());
   const share::ShareOptions settings{.fingerprint = model.fingerprint,
                                      .device = options.across_devices ? std::string() : model.compute_kinds,
                                      .key = key,
@@ -257,15 +254,17 @@ Result<OpenedShare> open_share(const SharedTierOptions& options, const std::stri
                                      .mode = options.mode,
                                      .ttl_s = options.ttl_hours * kHourS};
   share::ObjectEngine& asked = **engine;
-  TRY_ASSIGN(auto store, share::SharedStore::make(std::move(*engine), settings, clock, *opened.worker));
+  TRY_ASSIGN(auto store,
+             share::SharedStore::make(std::move(*engine), settings, clock, *threads.worker, threads.prober.get()));
   if (key.empty()) warn_without_key(asked);
   spdlog::info("shared tier: {}, namespace {}", asked.address(), store->space());
-  post_facts(asked, clock, *opened.worker);
+  post_facts(asked, clock, *threads.worker);
   opened.setup = {.store = std::move(store),
-                  .worker = opened.worker.get(),
-                  .reader = opened.reader.get(),
+                  .worker = threads.worker.get(),
+                  .prober = threads.prober.get(),
+                  .reader = threads.reader.get(),
                   .helpers = std::move(helpers),
-                  .searcher = opened.searcher.get(),
+                  .searcher = threads.searcher.get(),
                   .publishes = options.mode != share::ShareMode::kRead};
   return opened;
 }
@@ -293,7 +292,11 @@ void await_publishing(const cache::Cache& cache) {
   constexpr std::chrono::milliseconds kStep{20};
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   const auto waited_ms = [&] { return os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()); };
-  while (cache.publishing() && waited_ms() < kLongestPublishMs) os::pause(kStep);
+  const auto publishes = [&] {
+    const auto counters = cache.share_counters();
+    return counters && counters->waiting > 0;
+  };
+  while (publishes() && waited_ms() < kLongestPublishMs) os::pause(kStep);
 }
 
 }  // namespace kvkeep::cli

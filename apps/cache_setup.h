@@ -6,18 +6,17 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "cache/cache.h"
 #include "cache/shared_access.h"
 #include "engine/engine.h"
 #include "os/clock.h"
-#include "os/executor.h"
-#include "share/engines/make_engine.h"
 #include "os/file_system.h"
 #include "serve_options.h"
+#include "share/engines/make_engine.h"
 #include "share/object_engine.h"
+#include "share/shared_store.h"
 #include "store/disk_store.h"
 
 namespace kvkeep::cli {
@@ -56,11 +55,8 @@ cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& e
 
 // Must outlive the cache that takes `setup`.
 struct OpenedShare {
-  std::unique_ptr<os::Executor> worker;
-  std::unique_ptr<os::Executor> reader;
-  std::unique_ptr<os::Executor> searcher;
-  std::vector<std::unique_ptr<os::Executor>> helpers;  // of the reader
-  cache::SharedSetup setup;                            // without a store if there is no shared tier
+  std::unique_ptr<share::ShareThreads> threads;
+  cache::SharedSetup setup;  // without a store if there is no shared tier
 };
 
 // Connects to nothing yet. Errors: the URL is wrong, this build lacks what it needs, or a secret cannot be read.

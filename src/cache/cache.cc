@@ -144,15 +144,15 @@ std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
 
 bool Cache::can_seek() const { return parts_->seeking != nullptr && parts_->seeking->possible() && !distrusted(); }
 
+std::optional<double> Cache::search_patience_ms(TokenSpan prompt, const Tenant& tenant) const {
+  return parts_->seeking->patience_ms(prompt, tenant);
+}
+
 void Cache::seek(SeekOrder order, std::function<void(SeekResult)> done) {
   parts_->seeking->seek(std::move(order), std::move(done));
 }
 
 bool Cache::publishes() const { return parts_->publishing != nullptr; }
-
-bool Cache::publishing() const {
-  return parts_->shared_tier != nullptr && parts_->shared.store->counters().waiting > 0;
-}
 
 std::optional<share::ShareCounters> Cache::share_counters() const {
   if (parts_->shared_tier == nullptr) return std::nullopt;

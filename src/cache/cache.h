@@ -102,14 +102,15 @@ class Cache {
 
   // Returns true if the shared tier may know more of prompts than this cache.
   bool can_seek() const;
+  // Returns how long a look-up of the prompt may take to be worth it; nullopt if none is: enough of the prompt can be
+  // restored from here, or the tier usually takes too long. Precondition: can_seek() returned true once.
+  std::optional<double> search_patience_ms(TokenSpan prompt, const Tenant& tenant = kNoTenant) const;
   // Looks a prompt up in the shared tier: afterwards lease() gives found state like any other. Never waits; calls
   // `done` from another thread, in any case, and soon. Precondition: can_seek() returned true once.
   void seek(SeekOrder order, std::function<void(SeekResult)> done);
   // Returns true if state is published in a shared tier: segments then end where other servers can guess it.
   bool publishes() const;
-  // Returns true while state waits to be published, which is dropped when the cache ends.
-  bool publishing() const;
-  // Nullopt without a shared tier.
+  // Nullopt without a shared tier. Those that wait to be published are dropped when the cache ends.
   std::optional<share::ShareCounters> share_counters() const;
   // How fast prompts are prefilled now, by which publishing and reading from the shared tier are judged. Until it is
   // known, all is worth its time.

@@ -92,6 +92,7 @@ void Cache::Parts::finish() {
     if (shared_tier == nullptr) return;
     if (shared.store->counters().waiting > 0) shared.store->distrust();  // drops it: a slow engine may take minutes
     shared.worker->drain();
+    if (shared.prober != nullptr) shared.prober->drain();
   };
   do drain();
   while (loader.busy());

@@ -380,7 +380,7 @@ class World {
   }
   SeekResult seek(const Tokens& prompt, const policy::PromptMarkers& markers = {}) {
     std::optional<SeekResult> answer;
-    cache->seek({.prompt = prompt, .markers = markers, .tenant = tenant, .wanted = [] { return true; }},
+    cache->seek({.prompt = prompt, .markers = markers, .tenant = tenant, .begins = [] { return true; }},
                 [&](const SeekResult& result) { answer = result; });
     searcher.run_all();
     EXPECT_TRUE(answer.has_value()) << "a search without an answer";

@@ -24,19 +24,31 @@ format::PartKind wanted_kind(const StateShape& shape) {
 
 void Seeking::seek(SeekOrder order, std::function<void(SeekResult)> done) {
   searcher_.post([this, asked = std::make_shared<SeekOrder>(std::move(order)), done = std::move(done)] {
-    done(asked->wanted() ? answer(*asked) : SeekResult{});
+    done(asked->begins() ? answer(*asked) : SeekResult{});
   });
 }
 
+std::optional<double> Seeking::patience_ms(TokenSpan prompt, const Tenant& tenant) const {
+  if (!policy::worth_searching(prompt.size(), Position{})) return std::nullopt;
+  return patience_ms(prompt, known_end(prompt, tenant));
+}
+
+std::optional<double> Seeking::patience_ms(TokenSpan prompt, Position known) const {
+  if (!possible() || !policy::worth_searching(prompt.size(), known)) return std::nullopt;
+  const policy::Rates rates{.prefill_tokens_per_s = tier_.prefill_tokens_per_s()};
+  const double patience_ms = policy::search_patience_ms(prompt.size() - known.value(), rates);
+  if (policy::search_ms(store_.latency_ms()) > patience_ms) return std::nullopt;
+  return patience_ms;
+}
+
+// More may be known by now than when the search was ordered.
 SeekResult Seeking::answer(const SeekOrder& order) {
   SeekResult result;
-  const Position known = known_end(order);
-  if (!possible() || !policy::worth_searching(order.prompt.size(), known)) return result;
-  const policy::Rates rates{.prefill_tokens_per_s = tier_.prefill_tokens_per_s()};
-  const double patience_ms = policy::search_patience_ms(order.prompt.size() - known.value(), rates);
-  if (policy::search_ms(store_.latency_ms()) > patience_ms) return result;
+  const Position known = known_end(order.prompt, order.tenant);
+  const std::optional<double> patience = patience_ms(order.prompt, known);
+  if (!patience) return result;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const std::int64_t deadline_ns = begin_ns + static_cast<std::int64_t>(patience_ms * 1e6);
+  const std::int64_t deadline_ns = begin_ns + static_cast<std::int64_t>(*patience * 1e6);
   std::vector<format::SegmentHeader> found = find(order, known, deadline_ns, result);
   if (!found.empty()) adopt(std::move(found), order.tenant);
   result.ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
@@ -44,11 +56,11 @@ SeekResult Seeking::answer(const SeekOrder& order) {
 }
 
 // The last position to which a sequence can be restored by what is known here.
-Position Seeking::known_end(const SeekOrder& order) const {
+Position Seeking::known_end(TokenSpan prompt, const Tenant& tenant) const {
   const StateShape& shape = table_.shape();
   CacheLock lock(mutex_);
   Position end;
-  for (const index::Step& step : table_.index().match(order.prompt, order.tenant)) {
+  for (const index::Step& step : table_.index().match(prompt, tenant)) {
     if (!table_.entry(step.segment).available()) break;
     if (!shape.needs_points() || shape.window_tokens > 0) {
       end = step.range.end;

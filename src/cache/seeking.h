@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/types.h"
@@ -41,12 +42,15 @@ class Seeking {
 
   // Returns false if a look-up would find nothing for now: the tier is not read, or does not answer.
   bool possible() const { return store_.readable(); }
+  // See Cache::search_patience_ms.
+  std::optional<double> patience_ms(TokenSpan prompt, const Tenant& tenant) const EXCLUDES(kCacheLock);
   // Calls `done` from the searcher, in any case.
   void seek(SeekOrder order, std::function<void(SeekResult)> done);
 
  private:
   SeekResult answer(const SeekOrder& order);
-  Position known_end(const SeekOrder& order) const EXCLUDES(kCacheLock);
+  std::optional<double> patience_ms(TokenSpan prompt, Position known) const;
+  Position known_end(TokenSpan prompt, const Tenant& tenant) const EXCLUDES(kCacheLock);
   std::vector<format::SegmentHeader> find(const SeekOrder& order, Position known, std::int64_t deadline_ns,
                                           SeekResult& result);
   void add_windows(const SeekOrder& order, std::int64_t deadline_ns, std::vector<format::SegmentHeader>& found);

@@ -19,10 +19,12 @@ struct ShareCounters;
 
 namespace kvkeep::cache {
 
-// The shared tier and the threads of its work, as a cache is given them. The executors must outlive the cache.
+// The shared tier and the threads of its work, as a cache is given them. The executors must outlive the cache. The
+// reader and the searcher may have several threads each: loads, and look-ups, then go on side by side.
 struct SharedSetup {
   std::shared_ptr<share::SharedStore> store = {};  // null: there is no shared tier
   os::Executor* worker = nullptr;                  // the store's own
+  os::Executor* prober = nullptr;                  // of the store as well; null: the worker probes
   os::Executor* reader = nullptr;                  // loads state
   std::vector<os::Executor*> helpers = {};         // load ahead of the reader; none: it loads all
   os::Executor* searcher = nullptr;                // looks prompts up; apart, so that no look-up waits for a load
@@ -34,8 +36,8 @@ struct SeekOrder {
   std::vector<TokenId> prompt;
   policy::PromptMarkers markers;
   Tenant tenant = kNoTenant;
-  // Returns false if nobody waits for the answer any more; called on the searcher.
-  std::function<bool()> wanted;
+  // Called on the searcher when the look-up's turn has come. Returns false if nobody waits for the answer any more.
+  std::function<bool()> begins;
 };
 
 struct SeekResult {

@@ -335,4 +335,23 @@ ShareCounters SharedStore::counters() const {
 const ObjectEngine& SharedStore::engine() const { return *parts_->engine; }
 const std::string& SharedStore::space() const { return parts_->vault.space(); }
 
+// ---- threads ----
+
+namespace {
+
+// As many look-ups as an engine keeps connections for (Valkey four to a node, S3 four handles).
+constexpr std::size_t kSearchers = 4;
+// A load of a few tokens goes on beside two large ones. More would make all of them slow where the network is.
+constexpr std::size_t kReaders = 3;
+
+}  // namespace
+
+ShareThreads::ShareThreads(std::size_t reads_at_once)
+    : worker(os::make_thread_executor("share-worker")),
+      prober(os::make_thread_executor("share-prober")),
+      reader(os::make_thread_executor("share-reader", kReaders)),
+      searcher(os::make_thread_executor("share-searcher", kSearchers)) {
+  for (std::size_t i = 0; i < reads_at_once; ++i) helpers.push_back(os::make_thread_executor("share-helper"));
+}
+
 }  // namespace kvkeep::share

@@ -95,4 +95,17 @@ class SharedStore {
   const std::unique_ptr<Parts> parts_;
 };
 
+// The threads of a server's shared tier. Kinds of work that must not wait for each other have their own: a look-up for
+// a load, a probe for a publication, and a request for what other requests look up or load.
+struct ShareThreads {
+  // `reads_at_once`: payloads that are read ahead side by side, as ObjectEngine::pace() says.
+  explicit ShareThreads(std::size_t reads_at_once);
+
+  std::unique_ptr<os::Executor> worker;                // publishes, reports uses, and tidies up
+  std::unique_ptr<os::Executor> prober;                // asks whether nodes are well
+  std::unique_ptr<os::Executor> reader;                // loads, several side by side
+  std::unique_ptr<os::Executor> searcher;              // looks prompts up, several side by side
+  std::vector<std::unique_ptr<os::Executor>> helpers;  // each loads ahead of the reader
+};
+
 }  // namespace kvkeep::share

@@ -117,6 +117,7 @@ class HistoryWorld {
   sim::SimClock clock;
   share::FrailWorld share_engine{clock};
   sim::SimExecutor share_worker;
+  bool searches_wait = false;  // for the end of the test: others hold all searchers up
   std::unique_ptr<BentEngine> engine;
   std::unique_ptr<cache::Cache> cache;
   std::unique_ptr<Scheduler> scheduler;
@@ -126,6 +127,16 @@ class HistoryWorld {
    public:
     void post(std::function<void()> task) override { task(); }
     void drain() override {}
+  };
+  class Searcher final : public os::Executor {
+   public:
+    explicit Searcher(const bool& waits) : waits_(waits) {}
+    void post(std::function<void()> task) override { waits_ ? waiting_.post(std::move(task)) : task(); }
+    void drain() override { waiting_.drain(); }
+
+   private:
+    const bool& waits_;
+    sim::SimExecutor waiting_;
   };
 
   static Job job_of(const Ask& asked) {
@@ -168,7 +179,7 @@ class HistoryWorld {
                                           {.fingerprint = engine->description().fingerprint}, clock, share_worker);
     EXPECT_TRUE(store.ok());
     share_worker.run_all();
-    return {.store = std::move(*store), .worker = &share_worker, .reader = &reader_, .searcher = &reader_};
+    return {.store = std::move(*store), .worker = &share_worker, .reader = &reader_, .searcher = &searcher_};
   }
   void close() {
     scheduler->stop();
@@ -188,6 +199,7 @@ class HistoryWorld {
   }
 
   AtOnce reader_;
+  Searcher searcher_{searches_wait};
   std::thread thread_;
 };
 

@@ -58,5 +58,21 @@ TEST(HungSharedTier, CostsTheFirstTokenOneDeadline) {
   EXPECT_EQ(last_that_paid, 1) << "each later one got its first token exactly as without a shared tier";
 }
 
+// Others' look-ups take long.
+TEST(HungSharedTier, ARequestWhoseStateIsAllHereWaitsForNoLookUp) {
+  HistoryWorld alone(slow_server(false));
+  HistoryWorld shared(slow_server(true));
+  for (TokenId request = 1; request <= 3; ++request) {
+    EXPECT_GE(first_token_ms(alone, request), 1000);
+    EXPECT_GE(first_token_ms(shared, request), 1000);
+  }
+  shared.searches_wait = true;
+  for (TokenId request = 1; request <= 3; ++request) {
+    const double plain_ms = first_token_ms(alone, request);
+    EXPECT_LT(plain_ms, 100);
+    ASSERT_EQ(first_token_ms(shared, request), plain_ms);
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep::server

@@ -5,6 +5,7 @@
 // The facts lie side by side and change with the queue, so that a choice among a thousand copies nothing. Engine thread
 // only.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,6 +29,9 @@ class RequestQueue {
  public:
   std::size_t size() const { return requests_.size(); }
   bool empty() const { return requests_.empty(); }
+  // How long a scheduler without work may sleep: until it notices that a client left or, earlier, that a search of the
+  // shared tier takes too long.
+  std::chrono::milliseconds longest_wait() const { return std::chrono::milliseconds(searching_ > 0 ? 5 : 100); }
   std::span<const std::unique_ptr<Request>> all() const { return requests_; }
   std::span<const policy::QueuedRequest> facts() const { return facts_; }
   // As many as there are requests that prefill: a round of the scheduler does not look at each that waits for them.

@@ -31,7 +31,6 @@ using Phase = Request::Phase;
 constexpr ByteCount kAuditUnit = mebibytes(16);  // is read or restored while a request that comes waits
 // Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4, kEstimatesPerRound = 2;
-constexpr std::chrono::milliseconds kLongestWait{100};  // then a client that left an idle scheduler is noticed
 
 bool any_of(const Embeddings* embeddings) { return embeddings != nullptr && embeddings->any(); }
 
@@ -102,7 +101,7 @@ void Scheduler::stop() {
 bool Scheduler::collect() {
   const bool has_work = changed_ || any_of(options_.embeddings) || audit_.due() ||
                         std::ranges::any_of(active_, [](const auto& request) { return request->has_work(); });
-  Inbox::Arrived arrived = inbox_.collect(has_work ? std::chrono::milliseconds(0) : kLongestWait);
+  Inbox::Arrived arrived = inbox_.collect(has_work ? std::chrono::milliseconds(0) : waiting_->longest_wait());
   if (arrived.left) waiting_->check_all();
   changed_ |= arrived.any();
   for (auto& request : arrived.requests) waiting_->add(std::move(request));
@@ -569,7 +568,7 @@ void Scheduler::end_all() {
   for (const Question& question : inbox_.take_questions(SIZE_MAX)) question(&stop);
   // Reads in flight hold pointers to requests: wait for them.
   while (audit_.loading() || !reading_.empty() || any_in(active_, Phase::kLoading)) {
-    inbox_.await_loaded(kLongestWait);
+    inbox_.await_loaded(waiting_->longest_wait());
     collect();
   }
   collect();  // takes requests that came just before the stop

@@ -1,5 +1,6 @@
 #include "server/run/search.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cache/cache.h"
@@ -8,6 +9,18 @@
 namespace kvkeep::server {
 
 // ---- one search ----
+
+bool Search::begin() {
+  begun_ns_ = std::max<std::int64_t>(clock_.monotonic_ns(), 1);
+  return wanted_;
+}
+
+bool Search::over() const {
+  if (answered_) return true;
+  const std::int64_t begun_ns = begun_ns_;
+  if (begun_ns == 0) return ms() > longest_turn_ms_;
+  return os::elapsed_ms(begun_ns, clock_.monotonic_ns()) > kLongestMs;
+}
 
 std::optional<cache::SeekResult> Search::result() const {
   if (!answered_) return std::nullopt;
@@ -45,11 +58,13 @@ Searches::~Searches() {
 std::shared_ptr<Search> Searches::begin(const Job& job) {
   const bool may_reuse = job.cache_prompt && !job.scored_prompt && !job.ahead;
   if (!may_reuse || !policy::worth_searching(job.prompt.size(), Position{}) || !cache_.can_seek()) return nullptr;
-  const auto search = std::make_shared<Search>(clock_);
+  const std::optional<double> patience_ms = cache_.search_patience_ms(job.prompt, job.tenant);
+  if (!patience_ms) return nullptr;
+  const auto search = std::make_shared<Search>(clock_, *patience_ms);
   cache_.seek({.prompt = job.prompt,
                .markers = job.markers,
                .tenant = job.tenant,
-               .wanted = [search] { return search->wanted(); }},
+               .begins = [search] { return search->begin(); }},
               [search, bell = bell_](const cache::SeekResult& result) {
                 search->answer(result);
                 bell->ring();

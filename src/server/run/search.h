@@ -1,9 +1,9 @@
 #pragma once
 
-// Looking prompts up in the shared tier while their requests wait for a place. A search begins when its request comes,
-// on another thread, and only where a look-up may save enough; its request does not start before the search is over,
-// and holds nobody up meanwhile. A search that takes too long is abandoned: the request goes on with what is known
-// here.
+// Looking prompts up in the shared tier while their requests wait for a place. A search is ordered when its request
+// comes, and only where a look-up may save enough: a request whose state is all here waits for none. Its request does
+// not start before the search is over, and holds nobody up meanwhile. A search whose turn does not come soon, or that
+// takes too long from then on, is abandoned: the request goes on with what is known here.
 
 #include <atomic>
 #include <cstdint>
@@ -25,25 +25,32 @@ namespace kvkeep::server {
 // One search. Its request and the thread that searches share it.
 class Search {
  public:
-  // Begins now. `clock` must outlive it.
-  explicit Search(os::Clock& clock) : clock_(clock), begun_ns_(clock.monotonic_ns()) {}
+  // It is ordered now, for a request to which an answer within `patience_ms` is worth its time. `clock` must outlive
+  // it.
+  Search(os::Clock& clock, double patience_ms)
+      : clock_(clock), longest_turn_ms_(kTurnShare * patience_ms), ordered_ns_(clock.monotonic_ns()) {}
 
-  // Returns true if it was answered or took too long.
-  bool over() const { return answered_ || ms() > kLongestMs; }
-  double ms() const { return os::elapsed_ms(begun_ns_, clock_.monotonic_ns()); }  // since it began
+  // Its turn has come. Returns false if its request does not wait for it any more.
+  bool begin();
+  // Returns true if it was answered, or its turn did not come in time, or it took too long since then.
+  bool over() const;
+  double ms() const { return os::elapsed_ms(ordered_ns_, clock_.monotonic_ns()); }  // since it was ordered
   // Nullopt if it took too long.
   std::optional<cache::SeekResult> result() const;
   // The request does not wait for it any more.
   void abandon() { wanted_ = false; }
-  bool wanted() const { return wanted_; }
   void answer(const cache::SeekResult& result);
 
  private:
   // Each call to the shared tier has a deadline of its own; this one holds if the thread that searches is held up.
   static constexpr double kLongestMs = 400;
+  // Searches of requests that came before may all take as long as they may: two of them are worth waiting for.
+  static constexpr double kTurnShare = 2;
 
   os::Clock& clock_;
-  const std::int64_t begun_ns_;
+  const double longest_turn_ms_;
+  const std::int64_t ordered_ns_;
+  std::atomic<std::int64_t> begun_ns_ = 0;  // 0: its turn has not come
   std::atomic<bool> wanted_ = true;
   std::atomic<bool> answered_ = false;
   cache::SeekResult result_;  // written before answered_ is set

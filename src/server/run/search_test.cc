@@ -22,9 +22,9 @@ std::unique_ptr<Request> searching_request(const std::string& id, std::shared_pt
 
 TEST(Search, IsOverWhenItIsAnswered) {
   sim::SimClock clock;
-  Search search(clock);
+  Search search(clock, 300);
   EXPECT_FALSE(search.over());
-  EXPECT_TRUE(search.wanted());
+  EXPECT_TRUE(search.begin());
   clock.advance_ms(7);
   search.answer({.asked = true, .found = Position{512}, .ms = 5});
   EXPECT_TRUE(search.over());
@@ -35,19 +35,42 @@ TEST(Search, IsOverWhenItIsAnswered) {
 
 TEST(Search, IsOverAfterAWhileWithoutAnAnswer) {
   sim::SimClock clock;
-  Search search(clock);
+  Search search(clock, 300);
+  EXPECT_TRUE(search.begin());
   clock.advance_ms(399);
   EXPECT_FALSE(search.over());
   clock.advance_ms(2);
   EXPECT_TRUE(search.over());
   EXPECT_FALSE(search.result().has_value());
+}
+
+// Searches of others come first, and each of them may take its time.
+TEST(Search, ItsTimeCountsFromItsTurn) {
+  sim::SimClock clock;
+  Search search(clock, 300);
+  clock.advance_ms(599);
+  EXPECT_FALSE(search.over());
+  EXPECT_TRUE(search.begin());
+  clock.advance_ms(399);
+  EXPECT_FALSE(search.over());
+  search.answer({.asked = true, .found = Position{512}, .ms = 5});
+  EXPECT_EQ(search.result()->found, Position{512});
+}
+
+TEST(Search, ATurnThatDoesNotComeSoonIsNotWaitedFor) {
+  sim::SimClock clock;
+  Search search(clock, 50);
+  clock.advance_ms(99);
+  EXPECT_FALSE(search.over());
+  clock.advance_ms(2);
+  EXPECT_TRUE(search.over());
   search.abandon();
-  EXPECT_FALSE(search.wanted());
+  EXPECT_FALSE(search.begin());
 }
 
 TEST(Search, ItsRequestWaitsAndHoldsNobodyUp) {
   sim::SimClock clock;
-  const auto search = std::make_shared<Search>(clock);
+  const auto search = std::make_shared<Search>(clock, 300);
   RequestQueue queue;
   queue.add(searching_request("a", search));
   queue.add(searching_request("b", nullptr));
@@ -61,12 +84,14 @@ TEST(Search, ItsRequestWaitsAndHoldsNobodyUp) {
   };
   const auto nothing = [](const AwaitedPrefix&) { return false; };
   EXPECT_FALSE(queue.release(nothing, 0));
+  EXPECT_LE(queue.longest_wait().count(), 10) << "the search may soon have taken too long";
   ASSERT_TRUE(next().has_value());
   EXPECT_EQ(next()->at, 1U) << "the other one starts";
   search->answer({});
   EXPECT_TRUE(queue.release(nothing, 0));
   EXPECT_EQ(next()->at, 0U);
   EXPECT_FALSE(queue.release(nothing, 0)) << "once";
+  EXPECT_EQ(queue.longest_wait().count(), 100);
 }
 
 TEST(Searches, BeginOnlyWithASharedTier) {
