@@ -72,7 +72,7 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       peer(disk == nullptr
                ? nullptr
                : std::make_unique<Peer>(mutex, table, ram, forgetting, chains, *disk_room, write_back, clock, writer)),
-      loader(fetcher, reader, [this](const format::SegmentName& gone) { peer->forget_gone({gone}); }),
+      loader(fetcher, reader, clock, [this](const format::SegmentName& gone) { peer->forget_gone({gone}); }),
       expiry(mutex, table, forgetting, disk.get(), disk_evictor.get(), clock, options.time_to_live_ns) {}
 
 // A load may go from reader to reader, and a writer drops segments that any of them finds damaged.

@@ -334,6 +334,65 @@ TEST(Seeking, StateThatArrivedIsWrittenLikeCapturedState) {
   EXPECT_EQ(second.check(told + conversation(50, 40)), 352U) << "from its own disk";
 }
 
+// ---- loads side by side ----
+
+// Two conversations of which another server published `small` and `large` tokens.
+struct TwoLoads {
+  TwoLoads(std::size_t large, std::size_t small, bool reads_ahead = false)
+      : talks{conversation(1, large), conversation(5000, small)} {
+    pair.second.reads_ahead = reads_ahead;
+    pair.second.open_without_disk();
+    for (std::size_t i = 0; i < talks.size(); ++i) {
+      pair.first.grow(talks[i]);
+      pair.first.publish();
+      EXPECT_EQ(pair.second.seek(talks[i]).found, Position{} + talks[i].size());
+      leases.push_back(pair.second.cache->lease(talks[i]));
+    }
+  }
+  void load(std::size_t which) {
+    pair.second.cache->load(leases[which], {Position{}, leases[which]->end()}, [this, which](LoadResult result) {
+      outcomes[which] = std::move(result.status);
+      ended_ns[which] = pair.clock.monotonic_ns();
+    });
+  }
+  double ms_since(std::int64_t from_ns, std::size_t which) const { return os::elapsed_ms(from_ns, ended_ns[which]); }
+
+  Pair pair;
+  const std::array<Tokens, 2> talks;
+  std::vector<std::shared_ptr<Lease>> leases;
+  std::array<std::optional<Status>, 2> outcomes;
+  std::array<std::int64_t, 2> ended_ns{};
+};
+
+TEST(LoadsOfTheSharedTier, ASmallOneDoesNotWaitForALargeOne) {
+  TwoLoads loads(1'280, 320);  // 80 and 20 segments
+  loads.pair.engine.answer_ms = 4;
+  const std::int64_t from_ns = loads.pair.clock.monotonic_ns();
+  loads.load(0);
+  loads.load(1);
+  loads.pair.second.wait_for_reader();
+  for (const auto& outcome : loads.outcomes) EXPECT_TRUE(outcome && *outcome);
+  EXPECT_GE(loads.ms_since(from_ns, 0), 400);
+  EXPECT_LE(loads.ms_since(from_ns, 1), 165) << "they take turns";
+}
+
+// The 20 segments may take 50 ms each. Time in which others load counts from the beginning.
+TEST(LoadsOfTheSharedTier, OneIsGivenUpIfOthersTakeTheTimeInWhichItIsPrefilled) {
+  for (const std::int64_t others_ms : {900, 1'100}) {
+    TwoLoads loads(640, 320);
+    World& server = loads.pair.second;
+    server.cache->note_prefill_rate(200);
+    const std::uint64_t gets = loads.pair.engine.gets;
+    loads.load(1);
+    server.reader.run_all();
+    loads.pair.clock.advance_ms(others_ms);
+    server.wait_for_reader();
+    ASSERT_TRUE(loads.outcomes[1].has_value());
+    EXPECT_EQ(loads.outcomes[1]->ok(), others_ms < 1'000);
+    EXPECT_EQ(loads.pair.engine.gets - gets, others_ms < 1'000 ? 20U : 0U);
+  }
+}
+
 // ---- reading ahead ----
 
 TEST(ReadingAhead, TheNextPortionComesWhileOneIsRestored) {
@@ -361,6 +420,30 @@ TEST(ReadingAhead, TheNextPortionComesWhileOneIsRestored) {
   pair.second.share_helper.run_all();
   EXPECT_EQ(pair.engine.gets, 20U);
   EXPECT_TRUE(pair.second.loads(lease, told));
+}
+
+// One load does not take from another what that one expects, be it when it begins or when its request ends.
+TEST(ReadingAhead, GoesOnForEachLoadUnderWay) {
+  for (const bool abandons : {false, true}) {
+    SCOPED_TRACE(abandons);
+    TwoLoads loads(640, 320, true);
+    World& server = loads.pair.second;
+    const std::uint64_t before = loads.pair.engine.gets;
+    loads.load(0);
+    loads.load(1);
+    while (server.reader.run_one()) {}
+    for (int load = 0; load < 2; ++load) server.share_reader.run_one();  // a segment of each
+    if (abandons) {
+      loads.leases[1]->abandon();
+      for (int load = 0; load < 2; ++load) server.share_reader.run_one();
+    }
+    server.share_helper.run_all();
+    EXPECT_GE(loads.pair.engine.gets - before, abandons ? 40U : 60U);
+    server.wait_for_reader();
+    EXPECT_TRUE(loads.outcomes[0] && *loads.outcomes[0]);
+    EXPECT_EQ(loads.outcomes[1] && *loads.outcomes[1], !abandons);
+    EXPECT_LE(loads.pair.engine.gets - before, 60U) << "nothing twice";
+  }
 }
 
 TEST(ReadingAhead, ALoadThatIsAbandonedEndsIt) {

@@ -1,6 +1,7 @@
 #include "cache/loader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace kvkeep::cache {
@@ -15,7 +16,8 @@ Fetcher::Fetch Fetcher::begin(SegmentId segment) const {
 Result<Fetcher::Bytes> Fetcher::fetch(SegmentId segment) {
   Fetch fetch = begin(segment);
   LoadResult unused;
-  return advance(fetch, nullptr, unused);
+  LoadTime alone;
+  return advance(fetch, nullptr, unused, alone);
 }
 
 void Fetcher::build(SegmentId leaf) {
@@ -25,7 +27,7 @@ void Fetcher::build(SegmentId leaf) {
   chains_.finish_build(*build, base ? *base : nullptr);
 }
 
-Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, LoadResult& result) {
+Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, LoadResult& result, LoadTime& time) {
   for (; fetch.next < fetch.chain.size(); ++fetch.next) {
     StateChains::Link& link = fetch.chain[fetch.next];
     if (link.state != nullptr) continue;  // RAM has it, or another request brought it in the meantime
@@ -36,7 +38,7 @@ Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, 
         fetch.reader = tier->reader;
         return Bytes{};
       }
-      TRY(read(fetch, *tier, result));
+      TRY(read(fetch, *tier, result, time));
     }
     const Status decoded = StateChains::decode(fetch.next > 0 ? &fetch.chain[fetch.next - 1] : nullptr, link);
     if (!decoded) {
@@ -61,19 +63,32 @@ const LowerTier* Fetcher::find_tier(SegmentId segment) const {
   return nullptr;
 }
 
-// Copies headers under the lock, so that nothing is done where no tier wants to know.
+// Returns what each tier has of those that RAM lacks. Headers are copied under the lock.
+std::vector<std::vector<TierItem>> Fetcher::items_of(const std::vector<SegmentId>& segments) const {
+  std::vector<std::vector<TierItem>> items(lower_.size());
+  CacheLock lock(mutex_);
+  for (const SegmentId segment : segments) {
+    const LowerTier* tier = table_.entry(segment).in_ram() ? nullptr : find_tier(segment);
+    if (tier != nullptr) items[static_cast<std::size_t>(tier - lower_.data())].push_back(table_.item(segment));
+  }
+  return items;
+}
+
+// Nothing is done where no tier wants to know.
 void Fetcher::expect(const std::vector<SegmentId>& segments) {
   if (std::ranges::none_of(lower_, [](const LowerTier& tier) { return tier.port->reads_ahead(); })) return;
-  std::vector<std::vector<TierItem>> items(lower_.size());
-  {
-    CacheLock lock(mutex_);
-    for (const SegmentId segment : segments) {
-      const LowerTier* tier = table_.entry(segment).in_ram() ? nullptr : find_tier(segment);
-      if (tier == nullptr || !tier->port->reads_ahead()) continue;
-      items[static_cast<std::size_t>(tier - lower_.data())].push_back(table_.item(segment));
-    }
-  }
+  const std::vector<std::vector<TierItem>> items = items_of(segments);
   for (std::size_t i = 0; i < lower_.size(); ++i) lower_[i].port->expect(items[i]);
+}
+
+double Fetcher::patience_ms(const std::vector<SegmentId>& segments) {
+  if (std::ranges::find(lower_, kSharedTier, &LowerTier::id) == lower_.end()) return 0;
+  const std::vector<std::vector<TierItem>> items = items_of(segments);
+  double ms = 0;
+  for (std::size_t i = 0; i < lower_.size(); ++i) {
+    for (const TierItem& item : items[i]) ms += lower_[i].port->patience_ms(item);
+  }
+  return ms;
 }
 
 namespace {
@@ -95,16 +110,18 @@ void Fetcher::count_time_ahead(LoadResult& result) const {
 }
 
 // The bytes stay in RAM for the next request.
-Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
+Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result, LoadTime& time) {
   StateChains::Link& link = fetch.chain[fetch.next];
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  Result<Bytes> bytes = tier.port->get(link.item);
+  Result<Bytes> bytes = tier.port->get_in_time(link.item, time);
+  const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
+  if (tier.id == kSharedTier) time.spent_ms += ms;
   if (!bytes) {
     note_failure(fetch, tier, bytes.error());
     return bytes.error();
   }
   link.stored = std::move(*bytes);
-  note_read(tier, ByteCount{link.stored->size()}, os::elapsed_ms(begin_ns, clock_.monotonic_ns()), result);
+  note_read(tier, ByteCount{link.stored->size()}, ms, result);
   admit(link.item.segment, tier, link.stored);
   return {};
 }
@@ -155,17 +172,19 @@ struct Loader::Job {
   std::shared_ptr<Lease> lease;
   std::function<void(LoadResult)> done;
   std::shared_ptr<bool> alive;
-  std::vector<Target> targets;   // points first: rows are worth nothing without them
-  std::vector<SegmentId> later;  // that the next loads of this lease will ask for
-  bool announced = false;        // to the tiers
-  std::size_t next = 0;
+  std::vector<Target> targets;          // points first: rows are worth nothing without them
+  std::vector<SegmentId> later;         // that the next loads of this lease will ask for
+  bool announced = false;               // to the tiers
+  std::atomic<std::size_t> next = 0;    // of the targets; changed only where the job runs
   std::optional<Fetcher::Fetch> fetch;  // of targets[next]
+  std::int64_t posted_ns = 0;
+  LoadTime time;
   LoadResult result;
 
-  std::vector<SegmentId> expected() const {
+  // The targets from this one on.
+  std::vector<SegmentId> wanted(std::size_t from) const {
     std::vector<SegmentId> segments;
-    for (const Target& target : targets) segments.push_back(target.segment);
-    segments.insert(segments.end(), later.begin(), later.end());
+    for (std::size_t i = from; i < targets.size(); ++i) segments.push_back(targets[i].segment);
     return segments;
   }
   void fill(std::shared_ptr<const store::Payload> payload) {
@@ -178,7 +197,10 @@ struct Loader::Job {
 void Loader::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
                   std::optional<Position> point) {
   if (lease->loaded(range) && (!point || lease->point_loaded(*point))) return done({});
-  const auto job = std::make_shared<Job>(std::move(lease), std::move(done), alive_);
+  const auto job = std::make_shared<Job>();
+  job->lease = std::move(lease);
+  job->done = std::move(done);
+  job->alive = alive_;
   const auto covers = point ? job->lease->cover(*point) : std::vector<Lease::Cover>{};
   if (!covers) job->result.status = not_found("no state is stored there");
   for (std::size_t i = 0; covers && i < covers->size(); ++i) {
@@ -197,35 +219,78 @@ void Loader::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<
       later += step.bytes;
     }
   }
-  reader_.post([this, job] { run(job, reader_); });
+  post(job, reader_);
 }
 
-void Loader::run(const std::shared_ptr<Job>& job, os::Executor& here) {
-  if (!std::exchange(job->announced, true)) fetcher_.expect(job->expected());
-  for (; job->next < job->targets.size(); ++job->next) {
-    if (job->lease->abandoned()) {
-      fetcher_.expect({});
-      job->result.status = not_found("the request ended");
-      break;
-    }
-    if (!job->fetch) job->fetch = fetcher_.begin(job->targets[job->next].segment);
-    const Result<Fetcher::Bytes> bytes = fetcher_.advance(*job->fetch, &here, job->result);
-    if (!bytes) {
-      job->result.status = bytes.error();
-      if (job->fetch->gone) gone_(job->fetch->chain[job->fetch->next].item.header.name);
-      break;
-    }
-    if (*bytes == nullptr) {
-      os::Executor& next = *job->fetch->reader;
-      return next.post([this, job, &next] { run(job, next); });
-    }
-    job->fill(*bytes);
-    job->fetch.reset();
-  }
+void Loader::post(const JobPtr& job, os::Executor& there) {
+  job->posted_ns = clock_.monotonic_ns();
+  there.post([this, job, &there] { run(job, there); });
+}
+
+// What others' loads take before it counts as time of this one, from load() on.
+void Loader::run(const JobPtr& job, os::Executor& here) {
+  job->time.spent_ms += os::elapsed_ms(job->posted_ns, clock_.monotonic_ns());
+  if (!std::exchange(job->announced, true)) announce(job);
+  if (!go_on(job, here)) return;
+  leave(job);
   fetcher_.count_time_ahead(job->result);
   // The lease must be released by its owner's thread order, not kept alive by this task.
   job->lease.reset();
   job->done(std::move(job->result));
+}
+
+bool Loader::go_on(const JobPtr& job, os::Executor& here) {
+  while (job->next < job->targets.size()) {
+    if (job->lease->abandoned()) {
+      job->result.status = not_found("the request ended");
+      return true;
+    }
+    if (!job->fetch) job->fetch = fetcher_.begin(job->targets[job->next].segment);
+    const Result<Fetcher::Bytes> bytes = fetcher_.advance(*job->fetch, &here, job->result, job->time);
+    if (!bytes) {
+      job->result.status = bytes.error();
+      if (job->fetch->gone) gone_(job->fetch->chain[job->fetch->next].item.header.name);
+      return true;
+    }
+    if (*bytes == nullptr) {
+      post(job, *job->fetch->reader);
+      return false;
+    }
+    job->fill(*bytes);
+    job->fetch.reset();
+    if (++job->next == job->targets.size() || &here == &reader_) continue;
+    post(job, here);
+    return false;
+  }
+  return true;
+}
+
+// ---- loads under way ----
+
+void Loader::announce(const JobPtr& job) {
+  job->time.allowed_ms = fetcher_.patience_ms(job->wanted(0));
+  const MutexLock lock(mutex_);
+  under_way_.insert(under_way_.begin(), job);
+  fetcher_.expect(expected());
+}
+
+// Before its lease is released.
+void Loader::leave(const JobPtr& job) {
+  const MutexLock lock(mutex_);
+  std::erase_if(under_way_, [&](const std::weak_ptr<Job>& each) { return each.expired() || each.lock() == job; });
+  if (job->lease->abandoned()) fetcher_.expect(expected());
+}
+
+std::vector<SegmentId> Loader::expected() const {
+  std::vector<SegmentId> segments;
+  for (const std::weak_ptr<Job>& each : under_way_) {
+    const JobPtr job = each.lock();
+    if (job == nullptr) continue;
+    const std::vector<SegmentId> wanted = job->wanted(job->next);
+    segments.insert(segments.end(), wanted.begin(), wanted.end());
+    segments.insert(segments.end(), job->later.begin(), job->later.end());
+  }
+  return segments;
 }
 
 }  // namespace kvkeep::cache

@@ -44,11 +44,14 @@ class Fetcher {
   Fetch begin(SegmentId segment) const EXCLUDES(kCacheLock);
   // Reads and decodes what the fetch lacks. Returns null if the next tier to read belongs to fetch.reader and that is
   // not `here`: call it again there. With null for `here` reads everything here.
-  Result<Bytes> advance(Fetch& fetch, const os::Executor* here, LoadResult& result) EXCLUDES(kCacheLock);
+  Result<Bytes> advance(Fetch& fetch, const os::Executor* here, LoadResult& result, LoadTime& time)
+      EXCLUDES(kCacheLock);
   // Reads everything here.
   Result<Bytes> fetch(SegmentId segment) EXCLUDES(kCacheLock);
   // These will be fetched next, in this order: tells the tiers that have them. Precondition: they are held.
   void expect(const std::vector<SegmentId>& segments) EXCLUDES(kCacheLock);
+  // How long reads of these may take together at tiers where prefilling is faster then. Precondition: they are held.
+  double patience_ms(const std::vector<SegmentId>& segments) EXCLUDES(kCacheLock);
   // Bytes that were read before they were asked for took time as well.
   void count_time_ahead(LoadResult& result) const;
   // Stores a whole state as differences from its base, which it fetches, if that saves something.
@@ -57,7 +60,8 @@ class Fetcher {
  private:
   const LowerTier* tier_of(SegmentId segment) const EXCLUDES(kCacheLock);
   const LowerTier* find_tier(SegmentId segment) const REQUIRES(kCacheLock);
-  Status read(Fetch& fetch, const LowerTier& tier, LoadResult& result);
+  std::vector<std::vector<TierItem>> items_of(const std::vector<SegmentId>& segments) const EXCLUDES(kCacheLock);
+  Status read(Fetch& fetch, const LowerTier& tier, LoadResult& result, LoadTime& time);
   void note_failure(Fetch& fetch, const LowerTier& tier, const Error& error);
   void admit(SegmentId segment, const LowerTier& tier, const Bytes& bytes) EXCLUDES(kCacheLock);
 
@@ -72,13 +76,14 @@ class Fetcher {
   const Arrived arrived_;
 };
 
-// Fills leases.
+// Fills leases. On the disk's reader, one load comes after the other. On that of another tier they take turns, a
+// segment each, so that a load of a few tokens does not wait for one of many.
 class Loader {
  public:
   using Gone = std::function<void(const format::SegmentName&)>;
-  // Begins on `reader`. Calls `gone` for files that others dropped.
-  Loader(Fetcher& fetcher, os::Executor& reader, Gone gone)
-      : fetcher_(fetcher), reader_(reader), gone_(std::move(gone)) {}
+  // Begins on `reader`, the disk's. Calls `gone` for files that others dropped.
+  Loader(Fetcher& fetcher, os::Executor& reader, os::Clock& clock, Gone gone)
+      : fetcher_(fetcher), reader_(reader), clock_(clock), gone_(std::move(gone)) {}
 
   // See Cache::load.
   void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
@@ -88,11 +93,22 @@ class Loader {
 
  private:
   struct Job;
-  void run(const std::shared_ptr<Job>& job, os::Executor& here);
+  using JobPtr = std::shared_ptr<Job>;
+  void post(const JobPtr& job, os::Executor& there);
+  void run(const JobPtr& job, os::Executor& here);
+  // Returns true if it ended; false if it was posted to go on.
+  bool go_on(const JobPtr& job, os::Executor& here);
+  // Tells the tiers what is read next: for this load, and then for the others under way.
+  void announce(const JobPtr& job) EXCLUDES(mutex_);
+  void leave(const JobPtr& job) EXCLUDES(mutex_);
+  std::vector<SegmentId> expected() const REQUIRES(mutex_);
 
   Fetcher& fetcher_;
   os::Executor& reader_;
+  os::Clock& clock_;
   const Gone gone_;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<Job>> under_way_ GUARDED_BY(mutex_);  // the latest first; each holds its lease
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

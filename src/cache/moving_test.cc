@@ -136,7 +136,8 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
   Fetched world;
   sim::SimExecutor first_reader;
   std::vector<format::SegmentName> gone;
-  Loader loader(world.fetcher, first_reader, [&](const format::SegmentName& name) { gone.push_back(name); });
+  Loader loader(world.fetcher, first_reader, world.clock,
+                [&](const format::SegmentName& name) { gone.push_back(name); });
   const SegmentId segment = world.add(kRootSegment, 1);
   world.put_below(segment);
   world.drop_from_ram(segment);

@@ -43,6 +43,13 @@ struct TierItem {
   format::SegmentHeader header;
 };
 
+// The time of a load at a tier from which reading may take longer than prefilling.
+struct LoadTime {
+  double allowed_ms = 0;  // for all that it reads there, by patience_ms()
+  double asked_ms = 0;    // the same for what it read so far
+  double spent_ms = 0;    // by its reads so far, and by waiting for others' loads
+};
+
 // Thread safe.
 class TierPort {
  public:
@@ -63,6 +70,10 @@ class TierPort {
   // Returns exactly the bytes that were put. Fails with kNotFound if they are not there (any more), kDamaged if they
   // are lost for good, kIo if the caller may try again.
   virtual Result<Bytes> get(const TierItem& item) = 0;
+  // The same as a part of a load: fails with kIo if its time is spent. Counts what is asked, the caller what is spent.
+  virtual Result<Bytes> get_in_time(const TierItem& item, LoadTime& /*time*/) { return get(item); }
+  // How long a read of this may take, because prefilling is faster then; 0: as long as it takes.
+  virtual double patience_ms(const TierItem& /*item*/) const { return 0; }
   // Succeeds if it is not there.
   virtual Status drop(const TierItem& item) = 0;
 
@@ -74,7 +85,8 @@ class TierPort {
   virtual double least_read_ms(ByteCount) const { return 0; }
 };
 
-// A tier below RAM, and the executors of its work: puts and drops on `writer`, in order, gets on `reader`.
+// A tier below RAM, and the executors of its work: puts and drops on `writer`, in order, gets on `reader`, which may
+// run several side by side.
 struct LowerTier {
   TierId id;
   TierPort* port;

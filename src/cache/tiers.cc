@@ -157,7 +157,18 @@ share::PatientRead SharedTier::patient(const TierItem& item) const {
   return {item.header, policy::read_patience_ms(saved_tokens(item.header.name), rates)};
 }
 
-Result<TierPort::Bytes> SharedTier::get(const TierItem& item) { return reads_.get(patient(item)); }
+Result<TierPort::Bytes> SharedTier::get(const TierItem& item) {
+  LoadTime alone;
+  return get_in_time(item, alone);
+}
+
+Result<TierPort::Bytes> SharedTier::get_in_time(const TierItem& item, LoadTime& time) {
+  const share::PatientRead read = patient(item);
+  time.asked_ms += read.patience_ms;
+  const double left_ms = std::max(time.allowed_ms, time.asked_ms) - time.spent_ms;
+  if (left_ms <= 0) return io_error("others load as well: prefilling would be faster by now");
+  return reads_.get(read, left_ms);
+}
 
 void SharedTier::expect(const std::vector<TierItem>& items) {
   std::vector<share::PatientRead> reads;

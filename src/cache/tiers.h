@@ -115,8 +115,10 @@ class SharedTier final : public TierPort {
   ByteCount budget() const override { return {}; }
   // Always refuses.
   Status put(const TierItem& item, const Bytes& bytes) override;
-  // Fails with kIo if prefilling would be faster by now.
+  // Fail with kIo if prefilling would be faster by now.
   Result<Bytes> get(const TierItem& item) override;
+  Result<Bytes> get_in_time(const TierItem& item, LoadTime& time) override;
+  double patience_ms(const TierItem& item) const override { return patient(item).patience_ms; }
   // Leaves it there.
   Status drop(const TierItem& item) override;
   bool reads_ahead() const override { return reads_ahead_; }

@@ -1,6 +1,7 @@
 #include "share/read_ahead.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace kvkeep::share {
@@ -20,6 +21,7 @@ void ReadAhead::expect(std::vector<PatientRead> reads) {
     std::vector<EntryPtr> entries;
     for (PatientRead& read : reads) {
       EntryPtr entry = find(read.segment);
+      if (std::ranges::find(direct_, entry) != direct_.end()) continue;
       // A read that failed is tried again: the engine may be well by now.
       const bool failed = entry != nullptr && entry->state == State::kDone && !entry->payload.ok();
       if (entry == nullptr || failed) entry = std::make_shared<Entry>(Entry{.read = std::move(read)});
@@ -36,19 +38,46 @@ void ReadAhead::expect(std::vector<PatientRead> reads) {
   wake_helpers();
 }
 
-ReadAhead::Payload ReadAhead::get(const PatientRead& read) {
+ReadAhead::Payload ReadAhead::get(const PatientRead& read, double limit_ms) {
+  const std::int64_t until_ns = clock_.monotonic_ns() + static_cast<std::int64_t>(limit_ms * 1e6);
   EntryPtr entry;
+  bool reads_itself = false;
   std::size_t at_once = 1;
   {
     const MutexLock lock(mutex_);
     entry = find(read.segment);
-    while (entry != nullptr && entry->state == State::kUnderWay) changed_.wait(mutex_);
-    if (entry != nullptr) std::erase(entries_, entry);
-    if (entry != nullptr && entry->state == State::kExpected) entry.reset();
-    at_once = side_by_side(nullptr);
+    reads_itself = entry == nullptr || entry->state == State::kExpected;
+    if (reads_itself) entry = begin_directly(read, entry);
+    if (reads_itself) at_once = side_by_side(entry);
+    const bool is_over = reads_itself || await(entry, until_ns);
+    std::erase(entries_, entry);
+    if (!is_over) return io_error("another read of it takes too long: prefilling would be faster by now");
   }
   wake_helpers();
-  return entry != nullptr ? entry->payload : fetch(read, at_once);
+  if (!reads_itself) return entry->payload;
+  Payload payload = fetch(read, at_once, until_ns);
+  const MutexLock lock(mutex_);
+  entry->payload = payload;
+  entry->state = State::kDone;
+  std::erase(direct_, entry);
+  changed_.notify_all();
+  return payload;
+}
+
+bool ReadAhead::await(const EntryPtr& entry, std::int64_t until_ns) {
+  while (entry->state == State::kUnderWay) {
+    const std::int64_t left_ns = until_ns - clock_.monotonic_ns();
+    if (left_ns <= 0) return false;
+    changed_.wait_for(mutex_, std::chrono::nanoseconds(left_ns));
+  }
+  return true;
+}
+
+ReadAhead::EntryPtr ReadAhead::begin_directly(const PatientRead& read, EntryPtr expected) {
+  if (expected == nullptr) expected = std::make_shared<Entry>(Entry{.read = read});
+  expected->state = State::kUnderWay;
+  direct_.push_back(expected);
+  return expected;
 }
 
 ByteCount ReadAhead::held() const {
@@ -61,7 +90,9 @@ ReadAhead::EntryPtr ReadAhead::find(const format::SegmentHeader& segment) const 
     return entry->read.segment.name == segment.name && entry->read.segment.parts == segment.parts;
   };
   const auto found = std::ranges::find_if(entries_, is_it);
-  return found != entries_.end() ? *found : nullptr;
+  if (found != entries_.end()) return *found;
+  const auto direct = std::ranges::find_if(direct_, is_it);
+  return direct != direct_.end() ? *direct : nullptr;
 }
 
 ByteCount ReadAhead::held_now() const {
@@ -87,11 +118,12 @@ ReadAhead::EntryPtr ReadAhead::next_to_begin() {
   return fits() || held_now() == ByteCount{} ? entry : nullptr;
 }
 
-// How many reads go on at once while this one does; null: one that is no entry.
+// How many reads go on at once while this one does.
 std::size_t ReadAhead::side_by_side(const EntryPtr& own) const {
   const auto is_another = [&](const EntryPtr& entry) { return entry != own && entry->state != State::kDone; };
   const auto others = static_cast<std::size_t>(std::ranges::count_if(entries_, is_another));
-  return 1 + std::min(others, helpers_.size());
+  const auto direct = static_cast<std::size_t>(std::ranges::count_if(direct_, is_another));
+  return 1 + std::min(others, helpers_.size()) + direct;
 }
 
 void ReadAhead::wake_helpers() {
@@ -122,7 +154,7 @@ void ReadAhead::help(std::size_t helper) {
       entry->state = State::kUnderWay;
       at_once = side_by_side(entry);
     }
-    Payload payload = fetch(entry->read, at_once);
+    Payload payload = fetch(entry->read, at_once, INT64_MAX);
     const MutexLock lock(mutex_);
     entry->payload = std::move(payload);
     entry->state = State::kDone;
@@ -132,9 +164,10 @@ void ReadAhead::help(std::size_t helper) {
 
 // Reads that go on side by side share the network: each may take as long as all of them, and what they save together
 // takes as much longer to prefill.
-ReadAhead::Payload ReadAhead::fetch(const PatientRead& read, std::size_t side_by_side) {
+ReadAhead::Payload ReadAhead::fetch(const PatientRead& read, std::size_t side_by_side, std::int64_t until_ns) {
   const double patience_ms = read.patience_ms * static_cast<double>(side_by_side);
-  return store_.get(read.segment, clock_.monotonic_ns() + static_cast<std::int64_t>(patience_ms * 1e6), side_by_side);
+  const std::int64_t patient_until_ns = clock_.monotonic_ns() + static_cast<std::int64_t>(patience_ms * 1e6);
+  return store_.get(read.segment, std::min(patient_until_ns, until_ns), side_by_side);
 }
 
 }  // namespace kvkeep::share

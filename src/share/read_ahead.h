@@ -35,10 +35,12 @@ class ReadAhead {
   // These will be asked for next, in this order: begins to read them, as far as they fit. Others that were expected
   // before and have not been begun are forgotten; those that have come are kept while there is room.
   void expect(std::vector<PatientRead> reads) EXCLUDES(mutex_);
-  // Returns what SharedStore::get() returns. Waits for the read if it is under way.
-  Payload get(const PatientRead& read) EXCLUDES(mutex_);
+  // Returns what SharedStore::get() returns, within `limit_ms`. Waits for the read if it is under way, also for another
+  // caller.
+  Payload get(const PatientRead& read, double limit_ms = kAnyTime) EXCLUDES(mutex_);
+  static constexpr double kAnyTime = 1e9;
 
-  // Bytes that were read ahead and not asked for yet, and those that are being read.
+  // Bytes that were read ahead and not asked for yet, and those that are being read ahead.
   ByteCount held() const EXCLUDES(mutex_);
 
  private:
@@ -52,12 +54,15 @@ class ReadAhead {
   using EntryPtr = std::shared_ptr<Entry>;
 
   EntryPtr find(const format::SegmentHeader& segment) const REQUIRES(mutex_);
+  // Returns false if it is still under way then.
+  bool await(const EntryPtr& entry, std::int64_t until_ns) REQUIRES(mutex_);
+  EntryPtr begin_directly(const PatientRead& read, EntryPtr expected) REQUIRES(mutex_);
   EntryPtr next_to_begin() REQUIRES(mutex_);
   std::size_t side_by_side(const EntryPtr& own) const REQUIRES(mutex_);
   ByteCount held_now() const REQUIRES(mutex_);
   void wake_helpers() EXCLUDES(mutex_);
   void help(std::size_t helper) EXCLUDES(mutex_);
-  Payload fetch(const PatientRead& read, std::size_t side_by_side);
+  Payload fetch(const PatientRead& read, std::size_t side_by_side, std::int64_t until_ns);
 
   SharedStore& store_;
   os::Clock& clock_;
@@ -66,6 +71,7 @@ class ReadAhead {
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<EntryPtr> entries_ GUARDED_BY(mutex_);  // wanted ones first, in their order
+  std::vector<EntryPtr> direct_ GUARDED_BY(mutex_);   // that callers of get() read themselves
   std::vector<bool> busy_ GUARDED_BY(mutex_);         // helpers that have a task
 };
 

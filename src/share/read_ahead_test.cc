@@ -163,6 +163,31 @@ TEST_F(ReadAheadTest, PatienceGrowsWithTheReadsThatGoOnAtOnce) {
   EXPECT_TRUE(is_right(reads_[1], ahead.get(reads_[1])));
 }
 
+// Requests that load the same prefix at once read it once.
+TEST_F(ReadAheadTest, AReadOfAnotherCallerIsWaitedFor) {
+  const auto thread = os::make_thread_executor("test");
+  ReadAhead ahead(reader_.store(), clock_, {}, mebibytes(1));
+  std::promise<void> begun;
+  world_.before_call = [&, first = true]() mutable {
+    if (!std::exchange(first, false)) return;
+    begun.set_value();
+    os::pause(std::chrono::milliseconds(30));
+  };
+  thread->post([&] { EXPECT_TRUE(is_right(reads_[0], ahead.get(reads_[0]))); });
+  begun.get_future().wait();
+  EXPECT_TRUE(is_right(reads_[0], ahead.get(reads_[0])));
+  thread->drain();
+  EXPECT_EQ(world_.gets, 1u);
+  EXPECT_TRUE(is_right(reads_[0], ahead.get(reads_[0])));
+  EXPECT_EQ(world_.gets, 2u) << "it is not kept";
+}
+
+TEST_F(ReadAheadTest, NoReadTakesLongerThanItsLoadMay) {
+  ReadAhead ahead = make();
+  world_.answer_ms = 4;
+  EXPECT_FALSE(ahead.get(reads_[0], 1).ok());
+}
+
 TEST_F(ReadAheadTest, AReadThatIsUnderWayIsWaitedFor) {
   const auto thread = os::make_thread_executor("test");
   ReadAhead ahead(reader_.store(), clock_, {thread.get()}, mebibytes(1));
