@@ -78,7 +78,7 @@ std::int64_t Nodes::longest_lookup_ns() {
 
 TransferLimits Nodes::read_limits(ByteCount bytes, std::size_t side_by_side) {
   const MutexLock lock(mutex_);
-  const double silence_ms = most_deadline_ms();
+  const double silence_ms = range_.most_ms;
   const ByteCount all{bytes.value() * side_by_side};
   const double ms = policy::transfer_deadline_ms(silence_ms, all, read_bytes_per_s_);
   return {clock_.monotonic_ns() + to_ns(ms), to_ns(silence_ms * static_cast<double>(side_by_side))};

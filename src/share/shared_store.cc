@@ -201,7 +201,8 @@ Status SharedStore::Parts::transfer(const ObjectName& name, const format::Envelo
       },
       limits);
   const std::int64_t now_ns = clock.monotonic_ns();
-  const bool was_silent = now_ns - came_ns >= limits.silence_ns;
+  const std::int64_t lookup_ns = nodes.longest_lookup_ns() * static_cast<std::int64_t>(side_by_side);
+  const bool was_silent = now_ns - came_ns >= std::min(limits.silence_ns, lookup_ns);
   const bool was_cut_short = is_hurried && came > 0 && now_ns >= deadline_ns;
   nodes.end_read(begun, come.ok() ? size : ByteCount{});
   const NodeId node = engine->node_of(name);
