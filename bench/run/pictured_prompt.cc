@@ -16,6 +16,7 @@ namespace kvkeep::bench {
 namespace {
 
 constexpr char kPicture[] = "picture";  // the type of a part that has only a name
+constexpr TokenId kBeforePicture = -1;  // stands for the token that libmtmd puts before each picture
 
 // Stands for the picture with that number while a template prints the messages. The workloads' words have no digits.
 std::string word_of(std::size_t number) { return fmt::format("kvkeepbench{}picture", number); }
@@ -74,8 +75,9 @@ std::vector<TokenId> PicturedPrompt::ids(std::size_t picture_tokens) const {
   std::vector<TokenId> all = texts_.front();
   for (std::size_t i = 0; i < pictures_.size(); ++i) {
     const std::size_t hash = std::hash<std::string>()(pictures_[i]);
-    for (std::size_t at = 0; at < picture_tokens; ++at) {
-      all.push_back(-1 - static_cast<TokenId>((hash + at) % (std::size_t{1} << 30)));
+    if (picture_tokens > 0) all.push_back(kBeforePicture);
+    for (std::size_t at = 1; at < picture_tokens; ++at) {
+      all.push_back(kBeforePicture - 1 - static_cast<TokenId>((hash + at) % (std::size_t{1} << 30)));
     }
     all.insert(all.end(), texts_[i + 1].begin(), texts_[i + 1].end());
   }

@@ -3,6 +3,9 @@
 // Chats with pictures, and their prompts as ids. The text of a prompt is the server's own (/apply-template with a word
 // in each picture's place, /tokenize of the texts between these words, as libmtmd tokenizes them, too). A picture is a
 // run of negative ids, which depend on its name: two prompts share it if they show the same picture after the same ids.
+// The first id is that of any picture: libmtmd puts a token before pictures, such as <|vision_start|>, which two
+// prompts share although they go on with different pictures. (A few families have no such token, or two: there the
+// ideal is off by one wherever prompts part at a picture.)
 
 #include <cstddef>
 #include <functional>
