@@ -109,6 +109,12 @@ void log_embedder(const LoadedModel& loaded, const EmbeddingOptions& asked) {
 
 namespace {
 
+chat::MediaNames new_media_names() {
+  chat::MediaNames::Key key{};
+  os::fill_random(key);
+  return chat::MediaNames(key);
+}
+
 // No text that was written before the server's start can have it.
 std::string media_marker() {
   std::array<std::byte, 16> random{};
@@ -130,6 +136,7 @@ std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, co
                .least_tokens = media.least_tokens,
                .most_tokens = media.most_tokens};
   rules.marker = media_marker();
+  rules.new_names = new_media_names;
   rules.pictures = facts.pictures;
   rules.sound = facts.sound;
   if (!directory.empty()) {

@@ -3,12 +3,11 @@
 #include <charconv>
 
 #include "base/assert.h"
-#include "base/hash.h"
 
 namespace kvkeep::chat {
 namespace {
 
-// A name is the word, 32 digits of the hash, and "n7e" for file 7.
+// A name is the word, the key in 32 digits, and "n7e" for file 7.
 constexpr std::string_view kWord = "kvkeepmedia";
 constexpr std::size_t kKeyBytes = kWord.size() + 32;
 constexpr char kBegin = 'n';
@@ -34,14 +33,16 @@ std::optional<std::size_t> end_of_name(std::string_view text, std::size_t begin)
 
 }  // namespace
 
-MediaNames::MediaNames(std::string_view body) {
-  ByteHasher hasher;
-  hasher.append(std::as_bytes(std::span(body)));
-  key_ = std::string(kWord) + hasher.finish<Hash256<struct BodyHashTag>>().hex(16);
+MediaNames::MediaNames(const Key& key) : key_(kWord) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  for (const std::byte each : key) {
+    key_ += kDigits[std::to_integer<std::size_t>(each >> 4)];
+    key_ += kDigits[std::to_integer<std::size_t>(each & std::byte{15})];
+  }
 }
 
 std::string MediaNames::name(std::size_t number) const {
-  KVKEEP_ASSERT(!key_.empty(), "names of a body");
+  KVKEEP_ASSERT(!key_.empty(), "names of a request");
   return key_ + kBegin + std::to_string(number) + kEnd;
 }
 

@@ -3,9 +3,10 @@
 // Pictures and sounds in messages. Each has a name, which stands in its message's text while the template prints it;
 // in the printed prompt the name is found again, and the file takes its place.
 //
-// No text of a request can spell such a name: it has 128 bits of the hash of the request's body, and a body cannot
-// contain its own hash. So it does not matter which texts the template prints, or how. Pure; a few bytes per file.
+// No text of a request can spell such a name: it has 128 bits that are drawn at random after the request has come, for
+// each request anew. So it does not matter which texts the template prints, or how. Pure; a few bytes per file.
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -19,12 +20,14 @@ namespace kvkeep::chat {
 
 class MediaNames {
  public:
+  using Key = std::array<std::byte, 16>;
+
   // Without names: nothing is found.
   MediaNames() = default;
-  // Costs one pass over the body: about a millisecond per megabyte.
-  explicit MediaNames(std::string_view body);
+  // `key`: random bytes that no other request has, nor any client knows.
+  explicit MediaNames(const Key& key);
 
-  // Precondition: made of a body.
+  // Precondition: made of a key.
   std::string name(std::size_t number) const;
 
   // An occurrence of a name: bytes [begin, end) of the text that was searched.

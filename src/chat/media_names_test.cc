@@ -10,8 +10,21 @@
 namespace kvkeep::chat {
 namespace {
 
+MediaNames::Key media_key(std::uint8_t last) {
+  MediaNames::Key made{std::byte{0xA0}};
+  made.back() = std::byte{last};
+  return made;
+}
+
+TEST(MediaNames, SpellTheirKey) {
+  EXPECT_EQ(MediaNames(media_key(0x1F)).name(7),
+            "kvkeepmedia"
+            "a0" +
+                std::string(28, '0') + "1fn7e");
+}
+
 TEST(MediaNames, AreFoundInTextInOrder) {
-  const MediaNames names("a body");
+  const MediaNames names(media_key(1));
   const std::string text = "x" + names.name(0) + names.name(12) + "12" + names.name(3);
   std::vector<std::size_t> numbers;
   std::string rest;
@@ -25,15 +38,15 @@ TEST(MediaNames, AreFoundInTextInOrder) {
   EXPECT_EQ(rest + text.substr(at), "x12");
 }
 
-TEST(MediaNames, OfOtherBodiesAreText) {
-  const MediaNames names("a body");
-  EXPECT_FALSE(names.next(MediaNames("another body").name(0), 0));
+TEST(MediaNames, OfOtherRequestsAreText) {
+  const MediaNames names(media_key(1));
+  EXPECT_FALSE(names.next(MediaNames(media_key(2)).name(0), 0));
   EXPECT_FALSE(MediaNames().next(names.name(0), 0));
   EXPECT_FALSE(names.next(names.name(0).substr(0, names.name(0).size() - 1), 0)) << "cut off";
 }
 
 TEST(MediaNames, NoNewlineIsPutNextToThem) {
-  const std::string name = MediaNames("a body").name(7);
+  const std::string name = MediaNames(media_key(1)).name(7);
   EXPECT_TRUE(begins_with_media_name(name + "text"));
   EXPECT_FALSE(begins_with_media_name("text" + name));
   EXPECT_TRUE(ends_with_media_name("text" + name));
@@ -44,7 +57,7 @@ TEST(MediaNames, NoNewlineIsPutNextToThem) {
 
 class RenderMedia : public ::testing::Test {
  protected:
-  RenderMedia() : markers_(vocabulary_, default_template_source()), names_("the body") {}
+  RenderMedia() : markers_(vocabulary_, default_template_source()), names_(media_key(3)) {}
 
   RenderInput input(nlohmann::ordered_json content, std::size_t files) {
     RenderInput input;

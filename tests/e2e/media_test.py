@@ -347,6 +347,26 @@ class EachDialect(MediaCase):
         for words, with_picture, without in zip(pretences, counted, alone, strict=True):
             self.assertEqual(with_picture - without, picture_tokens, words)
 
+    def test_a_name_that_a_template_tells_is_text_in_other_requests(self):
+        """While a template prints messages, names stand for their pictures; an error of the template may have one in it."""
+        path = fresh_path("tells.jinja")
+        with open(path, "w") as file:
+            file.write("{% for m in messages %}{{ m.content }}{% endfor %}"
+                       "{% if 'Tell' in messages[0].content %}{{ raise_exception(messages[0].content) }}{% endif %}")
+        server = self.start("qwen3vl", "--chat-template-file", path)
+        told = []
+        for _ in range(2):
+            error = self.assert_refused(400, self.ask, server, [shows(png(1), "Tell")], contains="kvkeepmedia")
+            told.append(re.search(r"kvkeepmedia[0-9a-f]{32}n0e", error["message"])[0])
+        self.assertNotEqual(*told)
+        honest = self.ask(server, [shows(png(1), "x")])["usage"]["prompt_tokens"]
+        picture_tokens = honest - self.ask(server, [user("x")])["usage"]["prompt_tokens"]
+        self.assertGreater(picture_tokens, 4)
+        for name in told:
+            with_picture = self.ask(server, [shows(png(1), "x" + name)])["usage"]["prompt_tokens"]
+            without = self.ask(server, [user("x" + name)])["usage"]["prompt_tokens"]
+            self.assertEqual(with_picture - without, picture_tokens)
+
     def test_completions_have_pictures_where_markers_stand(self):
         marker = self.server_.get("/props")["media_marker"]
         self.assertRegex(marker, r"^<__media_[0-9a-f]{32}__>$")

@@ -33,7 +33,7 @@ Result<PromptSource> read_lookup_prompt(Json& json, MediaReader media, const Req
 }
 
 Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kLookup, defaults.strict_fields));
   bool cache_prompt = defaults.cache_prompt;

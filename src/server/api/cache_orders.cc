@@ -73,14 +73,14 @@ Result<NamedPrefix> read_prefix(Json& body, MediaReader media, const RequestDefa
 }  // namespace
 
 Result<NamedPrefix> parse_named_prefix(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY(check_fields(json, kPrefixFields));
   return read_prefix(json, std::move(media), defaults);
 }
 
 Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY(check_fields(json, kClearFields));
   ClearRequest asked;

@@ -52,22 +52,6 @@ Status check_kind(std::string_view data_url, const std::string& path) {
   return invalid(fmt::format("'{}' is a file of type {}: of files, only pictures and sounds are read", path, kind));
 }
 
-}  // namespace
-
-bool may_have_media(std::string_view body) {
-  constexpr auto kPartWords = std::to_array<std::string_view>(
-      {"image\"", "image_url\"", "input_image\"", "input_audio\"", "input_file\"", "file\"", "multimodal_data\""});
-  constexpr std::size_t kLongestWord = 16;
-  for (std::size_t at = body.find('"'); at != std::string_view::npos; at = body.find('"', at + 1)) {
-    const std::string_view rest = body.substr(at + 1, kLongestWord);
-    const auto begins = [rest](std::string_view word) { return rest.starts_with(word); };
-    if (std::ranges::any_of(kPartWords, begins) || rest.find("\\u") != std::string_view::npos) return true;
-  }
-  return false;
-}
-
-namespace {
-
 // Returns true if the JSON string whose text begins here is `word`; letters may be written as \u0061.
 bool is_string(std::string_view text, std::string_view word) {
   constexpr std::size_t kEscape = 6;
@@ -120,10 +104,6 @@ Result<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-MediaReader::MediaReader(const MediaRules* rules, std::string_view body) : rules_(rules) {
-  if (rules != nullptr && may_have_media(body)) media_.names = chat::MediaNames(body);
-}
-
 Result<std::string> MediaReader::add(std::string bytes, const std::string& path) {
   if (bytes.empty()) return invalid(fmt::format("'{}' is empty", path));
   const MediaHash hash = media_hash(rules_->key, std::as_bytes(std::span(bytes)));
@@ -139,6 +119,7 @@ Result<std::string> MediaReader::add_file(chat::MediaFile file) {
   if (number >= kMostFiles) {
     return invalid(fmt::format("'{}': a request may have at most {} pictures and sounds", file.place, kMostFiles));
   }
+  if (number == 0) media_.names = rules_->new_names();
   media_.files.push_back(std::move(file));
   return media_.names.name(number);
 }

@@ -38,6 +38,8 @@ struct MediaRules {
   bool pictures = false;
   bool sound = false;
   std::string marker = {};  // stands for a file in the prompts of completions; clients learn it from /props
+  // Returns names for the files of one request. They have a key that no request had before.
+  std::function<chat::MediaNames()> new_names = {};
   // Reads a file below --media-path, by its path there; kInvalid with the reason if it cannot. Empty: no file: URLs.
   std::function<Result<std::string>(std::string_view path)> read_file = {};
   // Fetches a file from another host, by its http: or https: URL; kInvalid with the reason if it cannot, kAborted if
@@ -52,20 +54,15 @@ using MixedPrompt = std::vector<std::variant<std::string, std::vector<TokenId>, 
 // Bytes of standard base64, with or without padding; line breaks count for nothing. kInvalid for anything else.
 Result<std::string> decode_base64(std::string_view text);
 
-// Returns false if no string in a body, key or value, is one that a part with a picture, sound or file has. It costs a
-// search for quotes, where a hash of the body takes about a millisecond per megabyte. Letters may be written as \u0061.
-bool may_have_media(std::string_view body);
-
-// The same, but only a value that is the type of such a part counts, or the name of llama-server's list of files: tools
-// often have a parameter "file". A body for which this returns false has no files.
+// Returns false only for a body that has no picture, sound or file: no value in it is the type of such a part, and nothing
+// the name of llama-server's list of files. It costs a search for quotes. Letters may be written as \u0061.
 bool has_media_part(std::string_view body);
 
 // The files of one request.
 class MediaReader {
  public:
-  // `rules`: null if the model takes text only; must outlive this. `body`: the request's, as it came. It is hashed here
-  // if it may have a file, since parsing frees it.
-  MediaReader(const MediaRules* rules, std::string_view body);
+  // `rules`: null if the model takes text only; must outlive this.
+  explicit MediaReader(const MediaRules* rules) : rules_(rules) {}
 
   bool pictures() const { return rules_ != nullptr && rules_->pictures; }
   bool sound() const { return rules_ != nullptr && rules_->sound; }

@@ -11,8 +11,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kMediaBody[] = R"({"type":"image"})";
-
 TEST(Base64, ReadsWhatOthersWrite) {
   EXPECT_EQ(*decode_base64(""), "");
   EXPECT_EQ(*decode_base64("Zg=="), "f");
@@ -24,23 +22,27 @@ TEST(Base64, ReadsWhatOthersWrite) {
   EXPECT_EQ(*decode_base64("//79+w=="), "\xff\xfe\xfd\xfb");
 }
 
-TEST(Base64, RefusesAnythingElse) {
-  for (const char* text : {"Z", "Zm9vY", "Zm9v!", "Zm=v", "Zm 9v", "_-8="}) EXPECT_FALSE(decode_base64(text)) << text;
-}
-
 class MediaReaderTest : public ::testing::Test {
  protected:
   MediaReaderTest() {
     rules_.pictures = true;
     rules_.key.least_tokens = 1;
+    rules_.new_names = [this] {
+      key_.back() = std::byte{++requests_};
+      return chat::MediaNames(key_);
+    };
   }
   std::string refused(const Result<std::string>& name) { return name ? "none" : name.error().message; }
 
   MediaRules rules_;
+
+ private:
+  chat::MediaNames::Key key_{};
+  std::uint8_t requests_ = 0;
 };
 
 TEST_F(MediaReaderTest, KeepsFilesByTheirNumber) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   const auto first = reader.from_url("data:image/png;base64,Zm9v", "messages[0].content[0]");
   const auto second = reader.from_base64("YmFy", "messages[0].content[1]");
   ASSERT_TRUE(first.ok() && second.ok());
@@ -53,16 +55,17 @@ TEST_F(MediaReaderTest, KeepsFilesByTheirNumber) {
   EXPECT_NE(media.files[0].hash, media.files[1].hash);
 }
 
-TEST(MayHaveMedia, IfAStringIsThatOfAPart) {
-  for (const char* body : {R"({"type":"image"})", R"({"type": "image_url"})", R"({"type":"input_image"})",
-                           R"({"type":"input_audio"})", R"({"type":"input_file"})", R"({"type":"file"})",
-                           R"({"multimodal_data":[]})", R"({"type":"im\u0061ge"})", R"({"multimodal_dat\u0061":[]})"}) {
-    EXPECT_TRUE(may_have_media(body)) << body;
+TEST_F(MediaReaderTest, EachRequestHasNamesOfItsOwn) {
+  std::vector<std::string> names;
+  for (int request = 0; request < 2; ++request) {
+    MediaReader reader(&rules_);
+    const auto first = reader.from_base64("Zm9v", "p");
+    ASSERT_TRUE(first.ok() && reader.from_base64("Zm9v", "p").ok());
+    names.push_back(*first);
+    EXPECT_TRUE(reader.take().names.next(*first, 0).has_value()) << "the second file of a request changes no name";
   }
-  for (const char* body : {"", "{}", R"({"type":"text","text":"the image of a file"})",
-                           R"({"input":"x","input_schema":1})", R"({"content":"profile"})", R"("image)"}) {
-    EXPECT_FALSE(may_have_media(body)) << body;
-  }
+  EXPECT_NE(names[0], names[1]) << "a client that learnt a name knows none of another request";
+  EXPECT_FALSE(MediaReader(&rules_).take().names.next(names[1], 0).has_value()) << "without a file there are none";
 }
 
 TEST(HasMediaPart, IfAValueIsTheTypeOfOne) {
@@ -80,17 +83,9 @@ TEST(HasMediaPart, IfAValueIsTheTypeOfOne) {
   }
 }
 
-TEST_F(MediaReaderTest, TheBodyIsHashedOnlyIfItMayHaveAFile) {
-  const auto name = chat::MediaNames("{}").name(0);
-  EXPECT_FALSE(MediaReader(&rules_, "{}").take().names.next(name, 0).has_value());
-  MediaReader reader(&rules_, kMediaBody);
-  ASSERT_TRUE(reader.from_base64("Zm9v", "p").ok());
-  EXPECT_EQ(reader.take().names.name(0), chat::MediaNames(kMediaBody).name(0));
-}
-
 TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
   const auto hash = [&] {
-    MediaReader reader(&rules_, kMediaBody);
+    MediaReader reader(&rules_);
     EXPECT_TRUE(reader.from_base64("Zm9v", "p").ok());
     return reader.take().files.front().hash;
   };
@@ -101,7 +96,7 @@ TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
 }
 
 TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   EXPECT_EQ(refused(reader.from_url("https://example.org/a.png", "part 1")),
             "'part 1': this server fetches nothing from other hosts: send a data: URL");
   EXPECT_THAT(refused(reader.from_url("data:image/png,abc", "part 1")), HasSubstr("must be in base64"));
@@ -113,7 +108,7 @@ TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
 TEST_F(MediaReaderTest, FilesWithAUrlAreReadLater) {
   rules_.read_file = [](std::string_view) -> Result<std::string> { return io_error("nobody reads here"); };
   rules_.fetch = [](const std::string&, const FetchTerms&) -> Result<std::string> { return io_error("nor fetches"); };
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   EXPECT_TRUE(reader.from_url("file://a.png", "part 1").ok());
   EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 2").ok());
   EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL");
@@ -126,7 +121,7 @@ TEST_F(MediaReaderTest, FilesWithAUrlAreReadLater) {
 }
 
 TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   EXPECT_TRUE(reader.image_url(Json::parse(R"({"image_url":{"url":"data:;base64,Zm9v"}})"), "p").ok());
   EXPECT_TRUE(reader.input_audio(Json::parse(R"({"input_audio":{"data":"Zm9v","format":"wav"}})"), "p").ok());
   EXPECT_TRUE(reader.input_image(Json::parse(R"({"image_url":"data:;base64,Zm9v"})"), "p").ok());
@@ -139,7 +134,7 @@ TEST_F(MediaReaderTest, EachDialectsPartIsRead) {
 
 TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   rules_.marker = "<m>";
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   const auto read = [&](std::string_view text, const char* data) {
     return reader.prompt_with_files(text, Json::parse(data), "data");
   };
@@ -160,13 +155,13 @@ TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   EXPECT_EQ(shown("<m>a<m>", R"(["Zm9v"])"), "'data' has fewer files than the prompt has markers");
   EXPECT_EQ(shown("<m>", R"(["!"])"), "'data[0]': it is not base64");
   for (const char* wrong : {R"("Zm9v")", R"({})", R"([7])", R"([{}])"}) EXPECT_FALSE(read("<m>", wrong).ok()) << wrong;
-  MediaReader blind(nullptr, kMediaBody);
+  MediaReader blind(nullptr);
   EXPECT_EQ(blind.prompt_with_files("<m>", Json::parse(R"(["Zm9v"])"), "data").error().message,
             "'data': this model reads text only");
 }
 
 TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   for (const char* part : {R"({})", R"({"image_url":1})", R"({"image_url":{}})", R"({"image_url":{"url":7}})"}) {
     EXPECT_THAT(refused(reader.image_url(Json::parse(part), "p")), StartsWith("'p")) << part;
   }
@@ -179,7 +174,7 @@ TEST_F(MediaReaderTest, MalformedPartsAreRefused) {
 }
 
 TEST_F(MediaReaderTest, FilesOfAnyKindAreReadIfTheyMayBePictures) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   for (const char* data : {"Zm9v", "data:image/png;base64,Zm9v", "data:audio/wav;base64,Zm9v", "data:;base64,Zm9v",
                            "data:application/octet-stream;base64,Zm9v"}) {
     const Json file = {{"filename", "a.png"}, {"file_data", data}};
@@ -194,7 +189,7 @@ TEST_F(MediaReaderTest, FilesOfAnyKindAreReadIfTheyMayBePictures) {
 }
 
 TEST_F(MediaReaderTest, FilesOfOtherKindsAreRefusedByTheirKind) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   const auto refused_file = [&](const char* file) { return refused(reader.input_file(Json::parse(file), "p")); };
   EXPECT_EQ(refused_file(R"({"file_data":"data:application/pdf;base64,Zm9v"})"),
             "'p' is a file of type application/pdf: of files, only pictures and sounds are read");
@@ -212,13 +207,13 @@ TEST_F(MediaReaderTest, FilesOfOtherKindsAreRefusedByTheirKind) {
 }
 
 TEST_F(MediaReaderTest, ARequestHasALimitOfFiles) {
-  MediaReader reader(&rules_, kMediaBody);
+  MediaReader reader(&rules_);
   for (std::size_t i = 0; i < kMostFiles; ++i) ASSERT_TRUE(reader.from_base64("Zg==", "p").ok());
   EXPECT_THAT(refused(reader.from_base64("Zg==", "p")), HasSubstr("at most 1000"));
 }
 
 TEST(MediaReader, WithoutRulesNothingIsRead) {
-  const MediaReader reader(nullptr, kMediaBody);
+  const MediaReader reader(nullptr);
   EXPECT_FALSE(reader.pictures());
   EXPECT_FALSE(reader.sound());
 }

@@ -97,7 +97,7 @@ Result<NativeReply> apply_template_reply(std::string body, const Vocabulary& voc
                                          const Json& kwargs, bool strict_fields) {
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kApplyTemplate, strict_fields));
-  TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, MediaReader(nullptr, {}), kwargs));
+  TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, MediaReader(nullptr), kwargs));
   chat::stabilize(stabilizers, input);
   input.local_time_s = local_time_s;
   TRY_ASSIGN(const chat::RenderedPrompt prompt, chat::render_prompt(chat_template, markers, std::move(input)));

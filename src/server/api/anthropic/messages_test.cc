@@ -13,14 +13,14 @@ namespace {
 using testing::HasSubstr;
 
 Json conversation(const std::string& fields) {
-  MediaReader text_only(nullptr, {});
+  MediaReader text_only(nullptr);
   auto read = read_conversation(Json::parse("{" + fields + "}"), text_only);
   if (!read) throw std::runtime_error(read.error().message);
   return std::move(read).value();
 }
 Json messages(const std::string& list) { return conversation(R"("messages":[)" + list + "]"); }
 std::string error_of(const std::string& fields) {
-  MediaReader text_only(nullptr, {});
+  MediaReader text_only(nullptr);
   const auto read = read_conversation(Json::parse("{" + fields + "}"), text_only);
   if (read) return "no error: " + read->dump();
   EXPECT_EQ(read.error().kind, ErrorKind::kInvalid);

@@ -213,7 +213,7 @@ std::string session_of(const Json& body) {
 }  // namespace
 
 Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   MessagesRequest request;
   GenerationRequest& generation = request.generation;
@@ -239,7 +239,7 @@ Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& 
 }
 
 Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));

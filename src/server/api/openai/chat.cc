@@ -290,7 +290,7 @@ Result<chat::RenderInput> read_chat_prompt(Json& body, MediaReader media, const 
 }
 
 Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kChat, defaults.strict_fields));

@@ -154,7 +154,7 @@ Status read_native_fields(const Json& json, const RequestDefaults& defaults, Gen
 }
 
 Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults, CompletionShape shape) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kCompletions, defaults.strict_fields));

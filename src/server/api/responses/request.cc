@@ -155,7 +155,7 @@ Json echo_of(const Json& body, const GenerationRequest& request) {
 }  // namespace
 
 Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   ResponsesRequest request;
   GenerationRequest& generation = request.generation;
@@ -178,7 +178,7 @@ Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults
 }
 
 Result<CountRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults) {
-  MediaReader media(defaults.media_rules(), body);
+  MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
