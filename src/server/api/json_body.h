@@ -43,7 +43,9 @@ class JsonBuilder {
   bool number_integer(Json::number_integer_t value) { return add(1, value); }
   bool number_unsigned(Json::number_unsigned_t value) { return add(1, value); }
   bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(1, value); }
-  bool string(std::string& value) { return add(kHeavy, std::move(value)); }
+  // Copies: the text is in the parser's buffer, which would have to grow again from nothing for the next one. Texts of
+  // pictures are megabytes.
+  bool string(const std::string& value) { return add(kHeavy, value); }
   bool binary(Json::binary_t& /*value*/) { return fail("binary values are not JSON"); }
   bool start_object(std::size_t /*size*/) { return open(Json::object()); }
   bool start_array(std::size_t /*size*/) { return open(Json::array()); }

@@ -70,6 +70,51 @@ bool is_string(std::string_view text, std::string_view word) {
   return text.starts_with('"');
 }
 
+// Reads digits one by one, up to the end of `text`.
+class DigitReader {
+ public:
+  explicit DigitReader(char* out) : out_(out) {}
+
+  char* end() const { return out_; }
+  // Returns true between groups of four digits.
+  bool at_group() const { return count_ % 4 == 0; }
+  // Returns false if there is a digit too many, which holds no byte.
+  bool is_whole() const { return count_ % 4 != 1; }
+  // Takes four digits at once; false if there is anything else among them. Precondition: at_group().
+  bool take_group(const char* text) {
+    const std::uint32_t a = digit(text[0]);
+    const std::uint32_t b = digit(text[1]);
+    const std::uint32_t c = digit(text[2]);
+    const std::uint32_t d = digit(text[3]);
+    if (((a | b | c | d) & kNoDigit) != 0) return false;
+    const std::uint32_t bits = a << 18 | b << 12 | c << 6 | d;
+    out_[0] = static_cast<char>(bits >> 16);
+    out_[1] = static_cast<char>(bits >> 8);
+    out_[2] = static_cast<char>(bits);
+    out_ += 3;
+    return true;
+  }
+  // Takes one digit; line breaks count for nothing. Returns false for anything else.
+  bool take(char c) {
+    if (c == '\n' || c == '\r') return true;
+    const std::uint32_t value = digit(c);
+    if (value == kNoDigit) return false;
+    bits_ = bits_ << 6 | value;
+    if (++count_ % 4 != 1) *out_++ = static_cast<char>(bits_ >> (6 - 2 * ((count_ - 1) % 4)));
+    return true;
+  }
+
+ private:
+  static std::uint32_t digit(char c) {
+    static constexpr std::array<std::uint8_t, 256> kDigits = make_digits();
+    return kDigits[static_cast<std::uint8_t>(c)];
+  }
+
+  char* out_;
+  std::uint32_t bits_ = 0;
+  std::size_t count_ = 0;
+};
+
 }  // namespace
 
 bool has_media_part(std::string_view body) {
@@ -86,21 +131,24 @@ bool has_media_part(std::string_view body) {
   return false;
 }
 
+// Pictures are megabytes, so groups of digits are taken at once wherever no line breaks stand among them.
 Result<std::string> decode_base64(std::string_view text) {
-  static constexpr std::array<std::uint8_t, 256> kDigits = make_digits();
   while (!text.empty() && (text.back() == '=' || text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
   std::string bytes;
-  bytes.reserve(text.size() / 4 * 3 + 3);
-  std::uint32_t bits = 0;
-  std::size_t count = 0;
-  for (const char c : text) {
-    if (c == '\n' || c == '\r') continue;
-    const std::uint8_t digit = kDigits[static_cast<std::uint8_t>(c)];
-    if (digit == kNoDigit) return invalid("it is not base64");
-    bits = bits << 6 | digit;
-    if (++count % 4 != 1) bytes.push_back(static_cast<char>(bits >> (6 - 2 * ((count - 1) % 4))));
-  }
-  if (count % 4 == 1) return invalid("its base64 is cut off");
+  const char* refusal = nullptr;
+  bytes.resize_and_overwrite(text.size() / 4 * 3 + 3, [&](char* out, std::size_t) {
+    DigitReader digits(out);
+    for (std::size_t at = 0; at < text.size() && refusal == nullptr;) {
+      if (digits.at_group() && text.size() - at >= 4 && digits.take_group(text.data() + at)) {
+        at += 4;
+      } else if (!digits.take(text[at++])) {
+        refusal = "it is not base64";
+      }
+    }
+    if (refusal == nullptr && !digits.is_whole()) refusal = "its base64 is cut off";
+    return static_cast<std::size_t>(digits.end() - out);
+  });
+  if (refusal != nullptr) return invalid(refusal);
   return bytes;
 }
 

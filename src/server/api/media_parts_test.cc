@@ -22,6 +22,38 @@ TEST(Base64, ReadsWhatOthersWrite) {
   EXPECT_EQ(*decode_base64("//79+w=="), "\xff\xfe\xfd\xfb");
 }
 
+// Without padding.
+std::string in_base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  std::uint32_t bits = 0;
+  std::size_t waiting = 0;
+  for (const char byte : bytes) {
+    bits = bits << 8 | static_cast<std::uint8_t>(byte);
+    for (waiting += 8; waiting >= 6; waiting -= 6) text += kDigits[bits >> (waiting - 6) & 63];
+  }
+  if (waiting > 0) text += kDigits[bits << (6 - waiting) & 63];
+  return text;
+}
+
+// Groups of four digits are read at once, and digits around a line break one by one.
+TEST(Base64, LineBreaksMayStandAnywhere) {
+  std::string all;
+  for (int each = 0; each < 256; ++each) all += static_cast<char>(each);
+  const std::string text = in_base64(all);
+  EXPECT_EQ(*decode_base64(text), all);
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    std::string broken = text;
+    EXPECT_EQ(*decode_base64(broken.insert(at, "\r\n")), all) << at;
+    if (at == text.size()) break;
+    EXPECT_FALSE(decode_base64(std::string(text).replace(at, 1, "%"))) << at;
+  }
+}
+
+TEST(Base64, RefusesAnythingElse) {
+  for (const char* text : {"Z", "Zm9vY", "Zm9v!", "Zm=v", "Zm 9v", "_-8="}) EXPECT_FALSE(decode_base64(text)) << text;
+}
+
 class MediaReaderTest : public ::testing::Test {
  protected:
   MediaReaderTest() {
