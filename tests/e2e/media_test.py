@@ -217,6 +217,25 @@ class Reuse(MediaCase):
     def test_sound_in_an_opaque_model(self):
         self.check_sound("--arch", "deepseek4")
 
+    def test_a_slot_with_a_picture_is_saved_and_restored(self):
+        saved = fresh_directory()
+        flags = ("--metrics", "--slot-save-path", saved, "--kv-disk-dir", fresh_directory())
+        server = self.start("qwen3vl", *flags)
+        messages = [shows("Look:", png(1), words(40, 1))]
+        first = self.ask(server, messages)
+        kept = server.post("/slots/0?action=save", {"filename": "seen"})
+        length = first["usage"]["prompt_tokens"] + first["usage"]["completion_tokens"] - 1
+        self.assertEqual(kept["n_saved"], length)
+        server.stop()
+        server = self.start("qwen3vl", *flags)
+        self.assertEqual(server.post("/slots/0?action=restore", {"filename": "seen"})["n_restored"], length)
+        again = self.ask(server, messages)
+        self.assertEqual((timings(again)["prompt_n"], reply_text(again)), (1, reply_text(first)))
+        self.assertEqual(self.encoded_files(server), 0)
+        other = self.start("qwen3vl", "--slot-save-path", saved, "--no-kv-disk")
+        self.assert_refused(400, other.post, "/slots/0?action=restore", {"filename": "seen"}, contains="send the conversation")
+        self.assertEqual(reply_text(self.ask(other, messages)), reply_text(first), "and nothing of it stayed behind")
+
     def check_sound(self, *arch):
         disk = ("--metrics", "--kv-disk-dir", fresh_directory())
         server = self.server("-mm", model("--mmproj", *arch), *disk, model_path=model(*arch))

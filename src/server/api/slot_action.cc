@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
+#include "base/media_ids.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 
@@ -32,6 +34,25 @@ Result<SlotAction::Kind> kind_of(std::string_view action) {
   return invalid("Invalid action: it is save, restore or erase");
 }
 
+// Ids of the vocabulary, and those of whole pictures and sounds between them.
+Result<std::vector<TokenId>> read_conversation_ids(const Json& array, std::size_t vocabulary_size) {
+  std::vector<TokenId> all;
+  all.reserve(array.size());
+  for (const Json& element : array) {
+    const bool is_media = element.is_number_integer() && !element.is_number_unsigned() &&
+                          element.get<std::int64_t>() >= std::numeric_limits<TokenId>::min();
+    if (is_media) {
+      all.push_back(static_cast<TokenId>(element.get<std::int64_t>()));
+      continue;
+    }
+    TRY_ASSIGN(const std::vector<TokenId> id, read_token_ids(Json::array({element}), "tokens", vocabulary_size));
+    all.push_back(id.front());
+  }
+  const bool ends_with_text = all.empty() || !is_media_id(all.back());
+  if (!ends_with_text || !media_runs(all).ok()) return invalid("'tokens': there is no such picture or sound");
+  return all;
+}
+
 Json times(const char* name, double ms) { return {{name, ms}}; }
 
 }  // namespace
@@ -54,6 +75,11 @@ Result<SlotAction> parse_slot_action(std::string_view id, std::string_view actio
   return asked;
 }
 
+TokenSpan savable(TokenSpan tokens) {
+  while (!tokens.empty() && is_media_id(tokens.back())) tokens = tokens.first(tokens.size() - 1);
+  return tokens;
+}
+
 std::string saved_slot(const FingerprintHash& model, TokenSpan tokens) {
   return to_line({{kSlotFormat, kSlotVersion}, {"model", model.hex()}, {"tokens", tokens}});
 }
@@ -71,7 +97,7 @@ Result<std::vector<TokenId>> read_saved_slot(std::string file, const Fingerprint
   if (tokens.size() >= context_tokens) {
     return invalid(fmt::format("the slot has {} tokens, and the context {}: raise -c", tokens.size(), context_tokens));
   }
-  return read_token_ids(tokens, "tokens", vocabulary_size);
+  return read_conversation_ids(tokens, vocabulary_size);
 }
 
 std::string save_reply(const SlotAction& action, std::size_t tokens, std::size_t bytes, double ms) {

@@ -31,6 +31,10 @@ Result<SlotAction> parse_slot_action(std::string_view id, std::string_view actio
 // Files that are longer hold no conversation of any model.
 inline constexpr std::size_t kLongestSavedSlot = 64 << 20;
 
+// Returns the tokens of a conversation that a file may have: all but pictures and sounds at its end, for a restore
+// computes the last token and has no files.
+TokenSpan savable(TokenSpan tokens);
+// Precondition: savable().
 std::string saved_slot(const FingerprintHash& model, TokenSpan tokens);
 // kInvalid if the file is malformed, belongs to another model or holds as many tokens as the context or more.
 Result<std::vector<TokenId>> read_saved_slot(std::string file, const FingerprintHash& model,

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "base/media_ids.h"
 #include "server/api/body_fuzz_test.h"
 #include "server/api/json_body.h"
 
@@ -74,6 +75,27 @@ TEST(SavedSlot, ComesBackForItsModelOnly) {
   }
 }
 
+TEST(SavedSlot, KeepsWholePictures) {
+  const FingerprintHash model;
+  std::vector<TokenId> tokens = media_ids({}, 0, {.embeddings = 2, .positions = 2});
+  tokens.insert(tokens.begin(), 3);
+  EXPECT_EQ(savable(tokens).size(), 1U) << "a restore computes the last token";
+  tokens.push_back(1);
+  EXPECT_EQ(savable(tokens).size(), tokens.size());
+  EXPECT_EQ(read_saved_slot(saved_slot(model, tokens), model, 10, 100).value(), tokens);
+  for (const std::size_t lost : {1U, 3U, 6U}) {  // the head, an id within, the last one
+    std::vector<TokenId> damaged = tokens;
+    damaged.erase(damaged.begin() + static_cast<std::ptrdiff_t>(lost));
+    EXPECT_FALSE(read_saved_slot(saved_slot(model, damaged), model, 10, 100).ok()) << lost;
+  }
+  tokens.pop_back();
+  EXPECT_FALSE(read_saved_slot(saved_slot(model, tokens), model, 10, 100).ok()) << "no text at the end";
+  EXPECT_FALSE(read_saved_slot(saved_slot(model, std::vector<TokenId>{1, -5, 2}), model, 10, 100).ok());
+  std::string beyond = saved_slot(model, std::vector<TokenId>{1, 2});
+  beyond.replace(beyond.find("[1,2]"), 5, "[1,-9000000000,2]");
+  EXPECT_FALSE(read_saved_slot(beyond, model, 10, 100).ok());
+}
+
 TEST(SavedSlotFuzz, AnyFileIsReadOrRefused) {
   constexpr std::string_view kWords[] = {"kvkeep_slot", "model", "tokens", "filename"};
   const FingerprintHash model;
@@ -83,7 +105,7 @@ TEST(SavedSlotFuzz, AnyFileIsReadOrRefused) {
     for (std::uint64_t edits = random() % 3; edits > 0; --edits) mutate_body(random, kWords, file);
     const auto tokens = read_saved_slot(file.dump(), model, 10, 100);
     if (!tokens) continue;
-    for (const TokenId token : *tokens) EXPECT_TRUE(token >= 0 && token < 10);
+    EXPECT_TRUE(are_segment_ids(*tokens, 10));
   }
 }
 

@@ -50,7 +50,8 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   void on_outcome(Result<SlotOutcome> outcome) override {
     if (!outcome) return check(outcome.error());
     if (action_.kind == SlotAction::Kind::kErase) return reply(api::erase_reply(action_, outcome->forgotten));
-    tokens_ = std::move(outcome->tokens);
+    const TokenSpan savable = api::savable(outcome->tokens);
+    tokens_.assign(savable.begin(), savable.end());
     on_disk([](SlotExchange& self) { self.save(); });
   }
 

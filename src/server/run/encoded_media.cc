@@ -62,7 +62,12 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
   const auto number = static_cast<std::size_t>(next - all.begin());
   drop_computed(request, std::min(number, request.job.media.size()));
   if (next == all.end()) return MediaSlice();
-  KVKEEP_ASSERT(number < request.job.media.size(), "each chunk has a source");
+  // A saved slot names its pictures, and has no files of them.
+  if (number >= request.job.media.size()) {
+    return invalid(
+        "the state of a picture or sound is not in the cache any more, and its file is not here: send the "
+        "conversation with it");
+  }
   const ChunkSource& source = request.job.media[number];
   TRY_ASSIGN(EncodedFile chunks, chunks_of(request, *source.file));
   request.must_encode = next->begin == at && chunks == nullptr;

@@ -107,6 +107,19 @@ TEST_P(SchedulerMedia, AFileThatCannotBeDecodedIsTheClientsError) {
   EXPECT_EQ(ask(job_of(text, {})).tokens, world_.expected(text, 4)) << "the next request is served";
 }
 
+// As a saved slot does.
+TEST_P(SchedulerMedia, APromptWithoutItsFilesNeedsTheirRows) {
+  const ChunkSource source = picture(7);
+  const auto prompt = random_tokens(random_, 20) + ids_of(source) + random_tokens(random_, 5);
+  const Reply refused = ask(job_of(prompt, {}));
+  ASSERT_TRUE(refused.error);
+  EXPECT_EQ(refused.error->kind, ErrorKind::kInvalid);
+  EXPECT_EQ(projector_.encoded, 0);
+  EXPECT_EQ(ask(job_of(prompt, {source})).tokens, world_.expected(prompt, 4));
+  EXPECT_EQ(ask(job_of(prompt, {})).tokens, world_.expected(prompt, 4));
+  EXPECT_EQ(projector_.encoded, 1);
+}
+
 TEST_P(SchedulerMedia, OtherChunksThanPlannedAreRefused) {
   projector_.shape.embeddings = projector_.shape.positions = 39;
   const ChunkSource source = picture(4);
