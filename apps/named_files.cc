@@ -174,8 +174,15 @@ Result<std::string> media_directory(const std::string& path) {
 Result<std::string> read_media_file(const std::string& directory, std::string_view path) {
   const Error none = invalid("there is no such file below --media-path");
   if (path.empty() || path.find('\0') != std::string_view::npos) return none;
-  const Result<std::string> target = os::resolve_links(directory + "/" + std::string(path));
-  if (!target || !target->starts_with(directory + "/")) return none;
+  const auto below = [&directory](const std::string& named) -> Result<std::string> {
+    TRY_ASSIGN(std::string target, os::resolve_links(named));
+    if (!target.starts_with(directory + "/")) return invalid("it is not below the directory");
+    return target;
+  };
+  Result<std::string> target = below(directory + "/" + std::string(path));
+  // file:///directory/a.png is the whole path of that file, too.
+  if (!target && path.starts_with('/')) target = below(std::string(path));
+  if (!target) return none;
   Result<std::string> bytes = read_file(*target, kMostMediaBytes);
   if (!bytes) return bytes.error().kind == ErrorKind::kInvalid ? invalid("the file is larger than 64 MiB") : none;
   return bytes;

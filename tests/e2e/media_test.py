@@ -345,6 +345,21 @@ class EachDialect(MediaCase):
                 self.assertEqual(status, 400, (path, part, reply))
                 self.assertRegex(reply["error"]["message"], place[path], part)
 
+    def test_messages_by_the_model_have_text_only(self):
+        reason = "which has text only"
+        parts = {"type": "image_url", "image_url": {"url": data_url(png(1))}}
+        self.assert_refused(400, self.ask, self.server_, [user("x"), {"role": "assistant", "content": [parts]}], contains=reason)
+        shown = {"type": "input_image", "image_url": data_url(png(1))}
+        for role in ("assistant", "system"):
+            status, reply = self.send(self.server_, "/v1/responses", {"input": [{"role": role, "content": [shown]}]})
+            self.assertEqual(status, 400)
+            self.assertIn(f"of role '{role}', {reason}", reply["error"]["message"])
+
+    def test_the_text_of_a_prompt_has_no_pictures(self):
+        error = self.assert_refused(400, self.server_.post, "/apply-template", {"messages": [shows("See", png(1))]},
+                                    contains="'messages[0].content[1]': the reply is the prompt's text")
+        self.assertNotIn("not supported", error["message"])
+
     def test_a_picture_whose_pixels_are_damaged_is_refused(self):
         head, rest = png(3).split(b"IDAT")
         broken = head + b"IDAT" + rest[:10] + bytes(len(rest) - 30) + rest[-20:]
@@ -441,8 +456,9 @@ class Flags(MediaCase):
 
         def named(url):
             return self.ask(server, [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, text("x")]}])
-        self.assertEqual(named("file://a.png")["usage"]["prompt_tokens"],
-                         self.ask(server, [shows(png(1), "x")])["usage"]["prompt_tokens"])
+        tokens = self.ask(server, [shows(png(1), "x")])["usage"]["prompt_tokens"]
+        for path in ("a.png", "/a.png", os.path.join(directory, "a.png")):
+            self.assertEqual(named("file://" + path)["usage"]["prompt_tokens"], tokens, path)
         for url in ("file://../" + os.path.basename(outside), "file://link.png", "file://none.png", "file://" + outside, "file://"):
             self.assert_refused(400, named, url, contains="no such file")
 
@@ -477,10 +493,12 @@ class Flags(MediaCase):
         self.assertEqual(named(listed + "/to?/a.png")["usage"]["prompt_tokens"], tokens, "redirected to a listed host")
         refused = {listed + "/none": "HTTP status 404", listed + "/large": "larger than 64 MiB",
                    listed + f"/to?http://localhost:{port}/a.png": "private address",
-                   listed + "/to?http://127.0.0.1:1/a.png": "redirected to a host that is not in",
+                   listed + "/to?http://127.0.0.1:1/a.png": "redirected to a port (1) that is not in",
+                   listed + "/to?http://127.0.0.2/a.png": "redirected to a host that is not in",
                    listed + "/to?file:///etc/passwd": "redirected to no such URL", listed + "/to?/to?/to?/to?/a.png": "too often",
-                   f"http://localhost:{port}/a.png": "private address", f"http://127.0.0.2:{port}/a.png": "not in the server's",
-                   "http://169.254.169.254/": "not in the server's", "ftp://127.0.0.1/a": "must be a data:"}
+                   f"http://localhost:{port}/a.png": "private address", f"http://127.0.0.2:{port}/a.png": "a host that is not in",
+                   "http://169.254.169.254/": "a host that is not in",
+                   "http://127.0.0.1/a.png": "a port (80 or 443) that is not in", "ftp://127.0.0.1/a": "must be a data:"}
         for url, reason in refused.items():
             self.assert_refused(400, named, url, contains=reason)
 

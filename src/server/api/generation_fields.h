@@ -84,4 +84,10 @@ inline Error unreadable(std::string_view path, std::string_view type) {
                              is_picture ? "image input is not supported, " : ""));
 }
 
+// A picture, sound or file that the model takes, but not in messages of this role.
+inline Error not_of_role(std::string_view path, std::string_view role) {
+  return invalid(fmt::format(
+      "'{}' is in a message of role '{}', which has text only: put it into a message by the user", path, role));
+}
+
 }  // namespace kvkeep::server::api

@@ -173,6 +173,7 @@ Result<std::string> MediaReader::add_file(chat::MediaFile file) {
 }
 
 Result<std::string> MediaReader::from_base64(std::string_view data, const std::string& path) {
+  if (!refusal_.empty()) return invalid(fmt::format("'{}': {}", path, refusal_));
   Result<std::string> bytes = decode_base64(data);
   if (!bytes) return invalid(fmt::format("'{}': {}", path, bytes.error().message));
   return add(*std::move(bytes), path);
@@ -181,6 +182,7 @@ Result<std::string> MediaReader::from_base64(std::string_view data, const std::s
 Result<std::string> MediaReader::from_url(std::string_view url, const std::string& path) {
   constexpr std::string_view kFile = "file://";
   constexpr std::string_view kBase64 = ";base64,";
+  if (!refusal_.empty()) return invalid(fmt::format("'{}': {}", path, refusal_));
   if (url.starts_with("data:")) {
     const std::size_t begin = url.substr(0, 256).find(kBase64);
     if (begin == std::string_view::npos) return invalid(fmt::format("'{}': a data: URL must be in base64", path));
@@ -197,7 +199,8 @@ Result<std::string> MediaReader::fetch(std::string_view url, const std::string& 
   const bool is_remote = url.starts_with("http://") || url.starts_with("https://");
   if (!is_remote) return invalid(fmt::format("'{}' must be a data:, file:, http: or https: URL", path));
   if (!rules_->fetch) {
-    return invalid(fmt::format("'{}': this server fetches nothing from other hosts: send a data: URL", path));
+    return invalid(fmt::format(
+        "'{}': this server fetches nothing from other hosts without --allow-remote-media: send a data: URL", path));
   }
   if (++fetched_ > kMostFetched) {
     return invalid(

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -62,7 +63,9 @@ bool has_media_part(std::string_view body);
 class MediaReader {
  public:
   // `rules`: null if the model takes text only; must outlive this.
-  explicit MediaReader(const MediaRules* rules) : rules_(rules) {}
+  // `refusal`: why this kind of request may have no files, although the model takes them; "" if it may.
+  explicit MediaReader(const MediaRules* rules, std::string refusal = "")
+      : rules_(rules), refusal_(std::move(refusal)) {}
 
   bool pictures() const { return rules_ != nullptr && rules_->pictures; }
   bool sound() const { return rules_ != nullptr && rules_->sound; }
@@ -102,6 +105,7 @@ class MediaReader {
   Result<std::string> file_in(const Json& object, const std::string& path);
 
   const MediaRules* rules_;
+  std::string refusal_;
   chat::PromptMedia media_;
   std::size_t fetched_ = 0;
 };

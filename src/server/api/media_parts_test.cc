@@ -130,7 +130,7 @@ TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
 TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
   MediaReader reader(&rules_);
   EXPECT_EQ(refused(reader.from_url("https://example.org/a.png", "part 1")),
-            "'part 1': this server fetches nothing from other hosts: send a data: URL");
+            "'part 1': this server fetches nothing from other hosts without --allow-remote-media: send a data: URL");
   EXPECT_THAT(refused(reader.from_url("data:image/png,abc", "part 1")), HasSubstr("must be in base64"));
   EXPECT_THAT(refused(reader.from_url("data:image/png;base64,!", "part 1")), HasSubstr("'part 1': it is not base64"));
   EXPECT_THAT(refused(reader.from_url("data:image/png;base64,", "part 1")), HasSubstr("is empty"));
@@ -236,6 +236,13 @@ TEST_F(MediaReaderTest, FilesOfOtherKindsAreRefusedByTheirKind) {
   for (const char* part : {R"({})", R"({"file":1})", R"({"file":{}})", R"({"file":{"file_id":"x"}})"}) {
     EXPECT_THAT(refused(reader.chat_file(Json::parse(part), "p")), StartsWith("'p")) << part;
   }
+}
+
+TEST_F(MediaReaderTest, ARequestOfAKindWithoutFilesIsRefusedWithTheReason) {
+  MediaReader reader(&rules_, "there is no room");
+  EXPECT_TRUE(reader.pictures()) << "the model takes them elsewhere";
+  EXPECT_EQ(refused(reader.from_base64("Zg==", "p")), "'p': there is no room");
+  EXPECT_EQ(refused(reader.from_url("data:;base64,Zg==", "p")), "'p': there is no room");
 }
 
 TEST_F(MediaReaderTest, ARequestHasALimitOfFiles) {

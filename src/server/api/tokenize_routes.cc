@@ -94,10 +94,11 @@ Result<NativeReply> detokenize_reply(std::string body, const Vocabulary& vocabul
 Result<NativeReply> apply_template_reply(std::string body, const Vocabulary& vocabulary,
                                          const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,
                                          const chat::Stabilizers& stabilizers, std::int64_t local_time_s,
-                                         const Json& kwargs, bool strict_fields) {
+                                         const Json& kwargs, bool strict_fields, const MediaRules* media) {
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kApplyTemplate, strict_fields));
-  TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, MediaReader(nullptr), kwargs));
+  MediaReader no_files(media, "the reply is the prompt's text, which can have no pictures and sounds: leave them out");
+  TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, std::move(no_files), kwargs));
   chat::stabilize(stabilizers, input);
   input.local_time_s = local_time_s;
   TRY_ASSIGN(const chat::RenderedPrompt prompt, chat::render_prompt(chat_template, markers, std::move(input)));

@@ -14,6 +14,7 @@
 #include "chat/render.h"
 #include "chat/stabilize.h"
 #include "server/api/json_body.h"
+#include "server/api/media_parts.h"
 
 namespace kvkeep::server::api {
 
@@ -34,10 +35,12 @@ Result<NativeReply> detokenize_reply(std::string body, const Vocabulary& vocabul
 
 // {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it, with the changes of the
 // stabilisers. If the vocabulary puts a BOS before every prompt, the text has none: /v1/completions and /tokenize with
-// add_special add it again. `local_time_s`: see chat::RenderInput.
+// add_special add it again. `local_time_s`: see chat::RenderInput. `media`: null if the model takes text only; a text
+// has no pictures and sounds, so that those that the model takes are refused.
 Result<NativeReply> apply_template_reply(std::string body, const Vocabulary& vocabulary,
                                          const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,
                                          const chat::Stabilizers& stabilizers, std::int64_t local_time_s,
-                                         const Json& kwargs = nullptr, bool strict_fields = false);
+                                         const Json& kwargs = nullptr, bool strict_fields = false,
+                                         const MediaRules* media = nullptr);
 
 }  // namespace kvkeep::server::api

@@ -34,7 +34,17 @@ bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+// An entry that has a host and more.
+Error not_only_a_host(std::string_view entry) {
+  const std::size_t scheme = entry.find("://");
+  const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const std::string before = begin == 0 ? "" : "'" + std::string(entry.substr(0, begin)) + "' and ";
+  return invalid("'" + std::string(entry) + "' is no host: leave out " + before + "the path, as in '" +
+                 std::string(entry.substr(begin, entry.find('/', begin) - begin)) + "'");
+}
+
 Result<RemoteHost> parse_host(std::string_view entry) {
+  if (entry.find('/') != std::string_view::npos) return not_only_a_host(entry);
   RemoteHost host{.name = lower(entry)};
   const bool in_brackets = entry.starts_with('[');
   const std::size_t end = in_brackets ? entry.find(']') : entry.find(':');
@@ -116,11 +126,14 @@ Result<std::vector<RemoteHost>> parse_remote_hosts(std::string_view list) {
 namespace {
 
 // `name` is in lower case.
-bool lists(const RemoteHost& host, const std::string& name, std::string_view port) {
-  const bool is_usual = port.empty() || port == "80" || port == "443";
-  if (host.port.empty() ? !is_usual : host.port != port) return false;
+bool lists_name(const RemoteHost& host, const std::string& name) {
   if (host.name.starts_with("*.")) return name.ends_with(std::string_view(host.name).substr(1));
   return host.name == "*" || host.name == name;
+}
+
+bool lists(const RemoteHost& host, const std::string& name, std::string_view port) {
+  const bool is_usual = port.empty() || port == "80" || port == "443";
+  return (host.port.empty() ? is_usual : host.port == port) && lists_name(host, name);
 }
 
 // Returns true if an entry names this very host, and the port with it.
@@ -135,6 +148,14 @@ bool is_listed_by_name(const std::vector<RemoteHost>& hosts, std::string_view na
 bool is_listed(const std::vector<RemoteHost>& hosts, std::string_view name, std::string_view port) {
   const std::string wanted = lower(name);
   return std::ranges::any_of(hosts, [&](const RemoteHost& host) { return lists(host, wanted, port); });
+}
+
+std::string reason_not_listed(const std::vector<RemoteHost>& hosts, std::string_view name, std::string_view port) {
+  const std::string wanted = lower(name);
+  const bool by_port = std::ranges::any_of(hosts, [&](const RemoteHost& host) { return lists_name(host, wanted); });
+  if (!by_port) return "a host that is not in the server's --allow-remote-media";
+  return "a port (" + std::string(port.empty() ? "80 or 443" : port) +
+         ") that is not in the server's --allow-remote-media, where a host without a port stands for 80 and 443";
 }
 
 bool is_public_address(const std::string& address) {
@@ -294,8 +315,8 @@ Result<std::string> fetch_remote(const std::string& url, const RemoteRules& rule
     const auto parts = read_url(target);
     if (!parts) return invalid(redirects == 0 ? "it is no http: or https: URL" : "it is redirected to no such URL");
     if (!is_listed(rules.hosts, parts->host, parts->port)) {
-      return invalid((redirects == 0 ? "its host is" : "it is redirected to a host that is") +
-                     std::string(" not in the server's --allow-remote-media"));
+      return invalid((redirects == 0 ? "it names " : "it is redirected to ") +
+                     reason_not_listed(rules.hosts, parts->host, parts->port));
     }
     // "*" lists no address, and an address that is listed with a port opens no other port of it.
     const bool names_itself = is_address(parts->host) && is_listed_by_name(rules.hosts, parts->host, parts->port);

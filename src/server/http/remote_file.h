@@ -36,6 +36,10 @@ Result<std::vector<RemoteHost>> parse_remote_hosts(std::string_view list);
 // Returns true if the list has the host of a URL. `port`: empty if the URL names none.
 bool is_listed(const std::vector<RemoteHost>& hosts, std::string_view name, std::string_view port);
 
+// Returns the thing that a URL names and the list lacks: "a host that is not in ...", or a port. Precondition: it is
+// not listed.
+std::string reason_not_listed(const std::vector<RemoteHost>& hosts, std::string_view name, std::string_view port);
+
 // Returns true for an address, as text, that anybody may reach: not of this machine, of a private network, of a link,
 // of a group or reserved. IPv6 forms that stand for an IPv4 address are looked at as that.
 bool is_public_address(const std::string& address);

@@ -45,6 +45,24 @@ TEST(RemoteHosts, AreFoundByNameAndPort) {
   EXPECT_FALSE(is_listed(*all, "anything.net", "22"));
 }
 
+TEST(RemoteHosts, UrlsInTheListAreRefusedWithTheHostToWrite) {
+  const auto refusal = [](std::string_view list) { return parse_remote_hosts(list).error().message; };
+  EXPECT_EQ(refusal("http://example.com/"),
+            "'http://example.com/' is no host: leave out 'http://' and the path, as in 'example.com'");
+  EXPECT_EQ(refusal("a,https://b.org"), "'https://b.org' is no host: leave out 'https://' and the path, as in 'b.org'");
+  EXPECT_EQ(refusal("b.org:81/pictures"), "'b.org:81/pictures' is no host: leave out the path, as in 'b.org:81'");
+}
+
+TEST(RemoteHosts, APortThatIsNotListedIsTheReason) {
+  const auto hosts = parse_remote_hosts("example.com,10.0.0.1:8080");
+  EXPECT_EQ(reason_not_listed(*hosts, "other.com", "81"), "a host that is not in the server's --allow-remote-media");
+  EXPECT_EQ(reason_not_listed(*hosts, "Example.com", "81"),
+            "a port (81) that is not in the server's --allow-remote-media, where a host without a port stands for 80 "
+            "and 443");
+  EXPECT_EQ(reason_not_listed(*hosts, "10.0.0.1", "").substr(0, 18), "a port (80 or 443)");
+  EXPECT_EQ(reason_not_listed(*parse_remote_hosts("*"), "any.org", "8000").substr(0, 13), "a port (8000)");
+}
+
 TEST(RemoteAddresses, OfThisMachineOrNetworkAreNotPublic) {
   for (const char* closed : {"0.0.0.0",
                              "0.1.2.3",
@@ -108,7 +126,7 @@ TEST(RemoteFiles, ThatTheRulesRefuseAreNotAskedFor) {
   EXPECT_EQ(refusal("ftp://localhost/a"), "it is no http: or https: URL");
   EXPECT_EQ(refusal("http://user:word@localhost:1/"), "it is no http: or https: URL");
   EXPECT_EQ(refusal("nonsense"), "it is no http: or https: URL");
-  EXPECT_EQ(refusal("http://localhost:2/"), "its host is not in the server's --allow-remote-media");
+  EXPECT_EQ(refusal("http://localhost:2/"), "it names " + reason_not_listed(rules.hosts, "localhost", "2"));
   EXPECT_EQ(refusal("http://localhost:1/"), "its host is at a private address")
       << "its name is listed, its address is not";
   EXPECT_EQ(refusal("http://127.0.0.2/"), "its host is at a private address") << "all hosts are listed, but no address";

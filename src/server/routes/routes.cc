@@ -324,11 +324,11 @@ void infill(const Service& service, HttpRequest& http, ResponseWriter& writer) {
 }
 
 void apply_template(const Service& service, HttpRequest& http, ResponseWriter& writer) {
-  send_result(
-      service, http, writer, api::Dialect::kApplyTemplate,
-      api::apply_template_reply(take_body(service, http), *service.vocabulary, *service.chat_template, *service.markers,
-                                service.stabilizers, os::local_time_s(service.clock->wall_ns()),
-                                service.defaults.template_kwargs, service.defaults.strict_fields));
+  send_result(service, http, writer, api::Dialect::kApplyTemplate,
+              api::apply_template_reply(take_body(service, http), *service.vocabulary, *service.chat_template,
+                                        *service.markers, service.stabilizers,
+                                        os::local_time_s(service.clock->wall_ns()), service.defaults.template_kwargs,
+                                        service.defaults.strict_fields, service.defaults.media_rules()));
 }
 
 void tokenize(const Service& service, HttpRequest& http, ResponseWriter& writer) {

@@ -16,33 +16,30 @@ namespace {
 constexpr std::array kRoles =
     std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool", "function"});
 
-// Returns the name that replaces a picture or sound; nullopt if the part is none that the model takes.
-Result<std::optional<std::string>> media_name(const Json& part, const std::string& path, MediaReader& media) {
-  const Json* type = part.is_object() ? field(part, "type") : nullptr;
-  if (type == nullptr) return std::optional<std::string>();
-  if (*type == "image_url" && media.pictures()) {
-    TRY_ASSIGN(std::string name, media.image_url(part, path));
-    return std::optional(std::move(name));
-  }
-  if (*type == "input_audio" && media.sound()) {
-    TRY_ASSIGN(std::string name, media.input_audio(part, path));
-    return std::optional(std::move(name));
-  }
-  if (*type == "file" && media.any()) {
-    TRY_ASSIGN(std::string name, media.chat_file(part, path));
-    return std::optional(std::move(name));
-  }
-  return std::optional<std::string>();
+// Returns true if a part of this type is a picture, sound or file that the model takes.
+bool model_takes(const MediaReader& media, const Json& type) {
+  return (type == "image_url" && media.pictures()) || (type == "input_audio" && media.sound()) ||
+         (type == "file" && media.any());
+}
+
+// Returns the name that replaces a part. Precondition: model_takes().
+Result<std::string> media_name(const Json& part, const std::string& path, MediaReader& media) {
+  if (part["type"] == "image_url") return media.image_url(part, path);
+  return part["type"] == "file" ? media.chat_file(part, path) : media.input_audio(part, path);
 }
 
 // Users and tools show pictures; an answer of the model is text.
 Status read_media(Json& message, const std::string& path, MediaReader& media) {
   const Json* content = field(message, "content");
-  if (content == nullptr || !content->is_array() || message["role"] == "assistant") return {};
+  if (content == nullptr || !content->is_array()) return {};
   for (std::size_t i = 0; i < content->size(); ++i) {
     Json& part = message["content"][i];
-    TRY_ASSIGN(std::optional<std::string> name, media_name(part, fmt::format("{}.content[{}]", path, i), media));
-    if (name) part = {{"type", "text"}, {"text", *std::move(name)}};
+    const Json* type = part.is_object() ? field(part, "type") : nullptr;
+    if (type == nullptr || !model_takes(media, *type)) continue;
+    const std::string place = fmt::format("{}.content[{}]", path, i);
+    if (message["role"] == "assistant") return not_of_role(place, "assistant");
+    TRY_ASSIGN(std::string name, media_name(part, place, media));
+    part = {{"type", "text"}, {"text", std::move(name)}};
   }
   return {};
 }

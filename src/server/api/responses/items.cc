@@ -175,9 +175,23 @@ class Conversation {
   bool in_turn_ = false;
 };
 
+// Refuses parts that the model takes, but not from this side.
+Status check_no_media(const Json& item, const std::string& path, const std::string& role, const MediaReader& media) {
+  const Json* content = field(item, "content");
+  if (content == nullptr || !content->is_array()) return {};
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    const Json& part = (*content)[i];
+    const Json* type = part.is_object() ? field(part, "type") : nullptr;
+    const bool taken = type != nullptr && type->is_string() && is_taken(type->get_ref<const std::string&>(), media);
+    if (taken) return not_of_role(fmt::format("{}.content[{}]", path, i), role);
+  }
+  return {};
+}
+
 Status read_message(const Json& item, const std::string& path, MediaReader& media, Conversation& conversation) {
   TRY_ASSIGN(const std::string role, string_in(item, "role", path));
   MediaReader* const shown = role == "user" ? &media : nullptr;
+  if (shown == nullptr) TRY(check_no_media(item, path, role, media));
   TRY_ASSIGN(const std::string text, text_of(field(item, "content"), path + ".content", shown));
   if (role == "user") {
     conversation.say("user", text);
