@@ -126,15 +126,17 @@ std::string media_marker() {
 
 }  // namespace
 
-std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, const MediaOptions& media,
+std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, const ServeOptions& options,
                                                    const std::string& directory) {
   if (loaded.projector == nullptr) return std::nullopt;
   const engine::ProjectorDescription& facts = loaded.projector->description();
+  const MediaOptions& media = options.media;
   server::api::MediaRules rules;
   rules.key = {.model = loaded.engine->description().fingerprint,
                .projector = facts.identity,
                .least_tokens = media.least_tokens,
-               .most_tokens = media.most_tokens};
+               .most_tokens = media.most_tokens,
+               .device = options.shared.across_devices ? std::string() : facts.device};
   rules.marker = media_marker();
   rules.new_names = new_media_names;
   rules.pictures = facts.pictures;

@@ -37,7 +37,7 @@ Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const E
 
 // Returns how requests may name pictures and sounds; nullopt if the model takes text only. `directory`: of
 // media_directory().
-std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, const MediaOptions& media,
+std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, const ServeOptions& options,
                                                    const std::string& directory);
 
 // Logs what the model embeds, if it does.

@@ -182,7 +182,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.defaults.adapters = model.adapters.size();
   service.defaults.output = files.output;
-  service.defaults.media = media_rules(loaded, options.media, files.media_directory);
+  service.defaults.media = media_rules(loaded, options, files.media_directory);
   service.projector = loaded.projector.get();
   service.held_files =
       std::make_unique<server::HeldFiles>(std::max(server::kHeldFilesBytes, ByteCount{options.http.body_bytes_max}));

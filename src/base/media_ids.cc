@@ -62,6 +62,9 @@ MediaHash media_hash(const MediaKey& key, ByteSpan file) {
   blake3_hasher_update(&state, key.projector.bytes.data(), key.projector.bytes.size());
   blake3_hasher_update(&state, &key.least_tokens, sizeof key.least_tokens);
   blake3_hasher_update(&state, &key.most_tokens, sizeof key.most_tokens);
+  const std::uint64_t device_bytes = key.device.size();
+  blake3_hasher_update(&state, &device_bytes, sizeof device_bytes);
+  blake3_hasher_update(&state, key.device.data(), key.device.size());
   blake3_hasher_update(&state, file.data(), file.size());
   MediaHash hash;
   blake3_hasher_finalize(&state, hash.bytes.data(), hash.bytes.size());

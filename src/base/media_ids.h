@@ -18,6 +18,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/hash.h"
@@ -35,6 +37,7 @@ struct MediaKey {
   ModelHash projector;             // its file's identity
   std::uint32_t least_tokens = 0;  // limits for pictures; 0: the projector's own
   std::uint32_t most_tokens = 0;
+  std::string device = {};  // the kind that encodes: embeddings of others differ in their last bits
 };
 
 // Costs one pass over the file's bytes: about a millisecond per megabyte.

@@ -58,6 +58,11 @@ TEST(MediaHashTest, EverythingThatDecidesEmbeddingsIsInTheName) {
   expect_new(other, "picture");
   std::swap(other.least_tokens, other.most_tokens);
   expect_new(other, "picture");
+  other = key;
+  other.device = "CPU";
+  expect_new(other, "picture");
+  other.device = "CPUp";
+  expect_new(other, "icture");
   EXPECT_EQ(media_hash(key, bytes_of("picture")), *names.find(media_hash(some_key(), bytes_of("picture"))));
 }
 

@@ -29,6 +29,7 @@ struct ProjectorDescription {
   // Most embeddings that a model looks at at once, which is the least --ubatch-size; 0: it looks at none at once.
   std::uint32_t tokens_at_once = 0;
   ModelHash identity;
+  std::string device = {};  // the kind of device that encodes, "NVIDIA H100 PCIe" or "CPU"
 };
 
 // Tokens, or a chunk that stands between tokens.

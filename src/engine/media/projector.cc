@@ -113,6 +113,15 @@ bool is_image(const mtmd_input_chunk& chunk) {
   return mtmd_input_chunk_get_type(&chunk) == MTMD_INPUT_CHUNK_TYPE_IMAGE;
 }
 
+// Returns the kind of device that libmtmd encodes on: the first GPU, unless it is to use none.
+std::string encoding_device(bool use_gpu) {
+  for (const auto type : {GGML_BACKEND_DEVICE_TYPE_GPU, GGML_BACKEND_DEVICE_TYPE_IGPU}) {
+    ggml_backend_dev_t device = use_gpu ? ggml_backend_dev_by_type(type) : nullptr;
+    if (device != nullptr) return ggml_backend_dev_description(device);
+  }
+  return "CPU";
+}
+
 Error not_a_projector(const std::string& path, std::uint64_t mark) {
   const std::string reason = llama::log_reason_since(mark);
   return damaged(path + " is no projector of this model" + (reason.empty() ? "" : ": " + reason));
@@ -142,6 +151,7 @@ Result<std::unique_ptr<Projector>> MtmdProjector::load(const ProjectorOptions& o
   made->context_.reset(mtmd_init_from_file(options.path.c_str(), made->model_.get(), params));
   if (!made->context_) return not_a_projector(options.path, mark);
   made->description_.identity = identity;
+  made->description_.device = encoding_device(options.use_gpu);
   made->describe();
   return std::unique_ptr<Projector>(std::move(made));
 }

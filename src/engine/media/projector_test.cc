@@ -83,6 +83,7 @@ TEST_P(EyeTest, TheHeadTellsTheParts) {
   const ProjectorDescription& description = projector_->description();
   EXPECT_TRUE(description.pictures);
   EXPECT_FALSE(description.sound);
+  EXPECT_EQ(description.device, "CPU");
   EXPECT_EQ(description.tokens_at_once, GetParam().at_once ? 16U : 0U);
   const auto parts = projector_->plan(make_png(96, 64));
   ASSERT_TRUE(parts.ok()) << parts.error().message;
