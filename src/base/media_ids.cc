@@ -110,6 +110,20 @@ Position media_floor(std::span<const MediaRun> runs, Position at) {
   return at < last.end ? last.begin : at;
 }
 
+Position model_position(std::span<const MediaRun> runs, Position at) {
+  std::size_t before = 0;  // ids that have no position of their own
+  for (const MediaRun& run : runs) {
+    if (run.range.begin >= at) break;
+    const std::size_t ids = std::min(run.range.end, at) - run.range.begin;
+    const bool inside = at < run.range.end;
+    const std::size_t moved = !run.shape.plane ? std::min<std::size_t>(ids, run.shape.embeddings)
+                              : inside         ? 0
+                                               : run.shape.positions;
+    before += ids - moved;
+  }
+  return Position{static_cast<std::uint32_t>(at.value() - before)};
+}
+
 bool are_tokens(TokenSpan ids, std::size_t vocabulary_size) {
   return std::ranges::all_of(ids,
                              [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocabulary_size; });

@@ -76,6 +76,11 @@ Result<std::vector<MediaRun>> media_runs(TokenSpan prompt);
 // is computed as one, so that half of it is of no use.
 Position media_floor(std::span<const MediaRun> runs, Position at);
 
+// Returns the model's own position of the id at `at` of a prompt with these chunks. It is lower than `at` where media
+// lie before it: the embeddings of a chunk in a plane share positions, and ids that only hold bits of a name have none.
+// Inside a chunk in a plane, it is that of the chunk.
+Position model_position(std::span<const MediaRun> runs, Position at);
+
 // ---- ids that came from outside, from a file or from another server ----
 //
 // Ids of a prefix are compared with a prompt as far as the prompt goes; those after it, and those of sampled turns, are

@@ -82,6 +82,21 @@ TEST(MediaIds, AreFoundAgainWithTheirShape) {
   }
 }
 
+TEST(ModelPosition, IsLowerAfterMediaThatTakeFewer) {
+  const MediaHash hash = media_hash(some_key(), bytes_of("x"));
+  const std::vector<TokenId> prompt =
+      joined(joined({1, 2}, media_ids(hash, 0, {40, 8, true})), joined(media_ids(hash, 1, {2, 2, false}), {3}));
+  const auto runs = media_runs(prompt);
+  ASSERT_TRUE(runs.ok() && prompt.size() == 49);
+  const auto place = [&](std::uint32_t at) { return model_position(*runs, Position{at}).value(); };
+  EXPECT_EQ(place(2), 2U);
+  EXPECT_EQ(place(20), 2U) << "within the chunk in a plane";
+  EXPECT_EQ(place(42), 10U);
+  EXPECT_EQ(place(43), 11U);
+  EXPECT_EQ(place(48), 12U) << "four ids of the short chunk only hold its name";
+  EXPECT_EQ(place(49), 13U);
+}
+
 // However few embeddings a chunk has, its ids hold 150 bits: two names that differ in any of 128 of them differ here.
 TEST(MediaIds, HoldTheWholeNameAlsoOfShortChunks) {
   for (const ChunkShape& shape : {ChunkShape{1, 1, false}, ChunkShape{4, 2, true}, ChunkShape{40, 40, false}}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/media_ids.h"
 #include "policy/share.h"
 
 namespace kvkeep::cache {
@@ -33,8 +34,10 @@ std::vector<format::PathStep> shared_path(const SegmentTable& table, SegmentId s
   const bool is_leaf = own.kind != format::PartKind::kRows;
   Position end = own.range.end;
   PrefixHash hash = own.end_hash;
+  bool has_media = false;
   for (SegmentId on_path = is_leaf ? own.parent : segment; on_path != kRootSegment;) {
     const index::SegmentInfo& info = table.info(on_path);
+    has_media = has_media || std::ranges::any_of(table.index().tokens(on_path), is_media_id);
     path.push_back({.end = end,
                     .place = end,
                     .hash = format::short_hash(hash),
@@ -45,6 +48,10 @@ std::vector<format::PathStep> shared_path(const SegmentTable& table, SegmentId s
     on_path = info.parent;
   }
   std::ranges::reverse(path);
+  // Ids are copied only where they matter: long prompts are published in hundreds of segments.
+  if (has_media) {
+    format::count_places(path, table.index().path_tokens({is_leaf ? own.parent : segment, own.range.end}));
+  }
   return path;
 }
 

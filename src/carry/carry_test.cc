@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/media_ids.h"
 #include "carry/carry_fixture.h"
 #include "format/built_state.h"
 #include "format/notes.h"
@@ -373,6 +374,37 @@ TEST_F(Carried, IdsOfNoVocabularyAreNotCarried) {
   EXPECT_EQ(report.turns, 0U);
   EXPECT_EQ(report.unusable, 2U);
   EXPECT_EQ(report.carried.items, segments_.size());
+}
+
+// Objects say which positions the model counts where media lie before, as those do that servers publish.
+TEST_F(Carrying, PlacesAfterMediaAreTheModels) {
+  share::Tokens prompt(8, 1);
+  const auto picture = media_ids({}, 0, {.embeddings = 40, .positions = 8, .plane = true});
+  prompt.insert(prompt.end(), picture.begin(), picture.end());
+  prompt.insert(prompt.end(), 12, 2);
+  std::vector<sim::SampleSegment> segments;
+  Position begin;
+  for (const std::uint32_t end : {8U, 52U, 60U}) {
+    sim::SampleSegment& sample = segments.emplace_back(sim::sample_segment(kModel, 1, end, 90));
+    format::SegmentHeader& header = sample.header;
+    const TokenSpan own = TokenSpan(prompt).subspan(begin.value(), Position{end} - begin);
+    header.tokens.assign(own.begin(), own.end());
+    header.name.begin_hash = share::hash_of(kModel, kNoTenant, TokenSpan(prompt).first(begin.value()));
+    header.name.end_hash = share::hash_of(kModel, kNoTenant, TokenSpan(prompt).first(end));
+    header.name.begin = std::exchange(begin, Position{end});
+    header.name.end = begin;
+    header.parts.front().sum = format::part_checksum(kModel, header.name, PartKind::kRows, sample.payload);
+  }
+  SampleDirectory directory;
+  directory.store(segments);
+  note_device(directory.files(), kDevice);
+  ASSERT_EQ(push_from(directory.files())->carried.items, 3U);
+  share::ShareServer server(world_, {.fingerprint = kModel, .device = kDevice, .key = kKey});
+  const auto found = server.find(prompt, {Position{60}});
+  ASSERT_TRUE(found && found->rows.size() == 3);
+  std::vector<std::uint32_t> places;
+  for (const format::PathStep& step : found->rows.back().path) places.push_back(step.place.value());
+  EXPECT_EQ(places, (std::vector<std::uint32_t>{8, 20, 28}));
 }
 
 TEST_F(Carried, DistrustedStateStays) {

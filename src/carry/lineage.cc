@@ -1,7 +1,10 @@
 #include "carry/lineage.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
+
+#include "base/media_ids.h"
 
 namespace kvkeep::carry {
 
@@ -44,6 +47,7 @@ void Lineage::find_parents(const inspect::Run& run) {
 std::vector<format::PathStep> Lineage::path(std::size_t file) const {
   const bool is_leaf = files_[file].header.name.kind != format::PartKind::kRows;
   std::vector<format::PathStep> path;
+  std::vector<TokenSpan> ids;  // those of each step
   Position limit = files_[file].header.name.end;
   PrefixHash hash = files_[file].header.name.end_hash;
   for (std::size_t on_way = is_leaf ? parent(file) : file; on_way != kNone; on_way = parent(on_way)) {
@@ -54,10 +58,16 @@ std::vector<format::PathStep> Lineage::path(std::size_t file) const {
                     .hash = format::short_hash(hash),
                     .object_end = name.end,
                     .object_hash = format::short_hash(name.end_hash)});
+    ids.push_back(TokenSpan(files_[on_way].header.tokens).first(std::min(limit, name.end) - name.begin));
     limit = name.begin;
     hash = name.begin_hash;
   }
   std::ranges::reverse(path);
+  if (std::ranges::any_of(ids, [](TokenSpan own) { return std::ranges::any_of(own, is_media_id); })) {
+    std::vector<TokenId> all;
+    for (const TokenSpan own : ids | std::views::reverse) all.insert(all.end(), own.begin(), own.end());
+    format::count_places(path, all);
+  }
   return path;
 }
 

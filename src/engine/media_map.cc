@@ -56,16 +56,7 @@ bool MediaMap::cuts(Position at) const {
 }
 
 std::int32_t MediaMap::to_library(Position at) const {
-  std::int64_t position = at.value();
-  for (const MediaRun& run : runs_) {
-    if (run.range.begin >= at) break;
-    const std::size_t ids = overlap(run.range, {run.range.begin, at}).size();
-    const std::size_t cells = std::min<std::size_t>(ids, run.shape.embeddings);
-    const bool inside = at < run.range.end;
-    const std::size_t moved = !run.shape.plane ? cells : inside ? 0 : run.shape.positions;
-    position += static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(ids);
-  }
-  return static_cast<std::int32_t>(position);
+  return static_cast<std::int32_t>(model_position(runs_, at).value());
 }
 
 bool MediaMap::may_end(Position end, std::int32_t last) const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/media_ids.h"
 #include "format/bytes.h"
 
 namespace kvkeep::format {
@@ -116,6 +117,11 @@ bool is_described_by(const SegmentHeader& segment, const Envelope& envelope) {
 }
 
 }  // namespace
+
+void count_places(std::span<PathStep> path, TokenSpan ids) {
+  const auto runs = media_runs(ids);
+  for (PathStep& step : path) step.place = runs ? model_position(*runs, step.end) : step.end;
+}
 
 ShortHash short_hash(const PrefixHash& hash) {
   ShortHash first;

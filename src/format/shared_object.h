@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,13 +39,19 @@ ShortHash short_hash(const PrefixHash& hash);
 // One segment of rows on the way from the root to an object. A way may leave a segment in its middle, where the next
 // one begins: then the segment's object ends after `end`, under ids that are not those of this way.
 struct PathStep {
-  Position end;      // the rows of this segment are used up to here
-  Position place;    // the position that the model counts there: `end`, unless the prompt holds media before it
+  Position end;  // the rows of this segment are used up to here
+  // The position that the model counts there: `end`, unless the prompt holds media before it. Inside a chunk of media,
+  // where no sequence ends, it means nothing.
+  Position place;
   ShortHash hash{};  // of h(end)
   Position object_end;
   ShortHash object_hash{};  // of h(object_end): names the object
   bool operator==(const PathStep&) const = default;
 };
+
+// Sets the place of each step to the position that the model counts there. `ids`: of the prompt, up to the last step's
+// end at least. Cost: one look at each id.
+void count_places(std::span<PathStep> path, TokenSpan ids);
 
 // The part of a head that has a fixed size: all that a look-up needs to choose an object.
 struct Envelope {

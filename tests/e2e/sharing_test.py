@@ -11,6 +11,7 @@ import time
 
 from exactness_case import ExactnessCase
 from flag_case import covers
+from media_test import png, shows
 from valkey_process import ValkeyProcess
 from support import (assistant, files_under, fresh_directory, fresh_path, main, model, reply_text, run_program, system,
                      timings, user, wait_until, words)
@@ -237,6 +238,32 @@ class Sliceable(EveryClass):
         self.assertEqual(lookups(), 1)
         self.ask(first, [*messages, assistant(reply_text(said)), user("And?")])
         self.assertEqual(lookups(), 1)
+
+
+class Pictures(SharingCase):
+    """Pictures that one server has seen are neither encoded nor prefilled by another one."""
+    model_flags = ("--arch", "qwen3vl")
+
+    def sharing(self, url, *flags):
+        exact = ("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0")
+        return super().sharing(url, "--mmproj", model("--mmproj", *self.model_flags), *exact, *flags)
+
+    def test_pictures_that_another_server_saw_are_known(self):
+        first, second = self.pair()
+        messages = [system(words(300, 1)), shows(png(1, 256, 256), words(30, 2))]
+        said = first.chat(messages, max_tokens=8, temperature=0)
+        messages += [assistant(reply_text(said)), user("Compare:"), assistant("With what?"), shows(png(2, 256, 256), words(30, 3))]
+        said = first.chat(messages, max_tokens=8, temperature=0)
+        settled(first)
+        asked = [*messages, assistant(reply_text(said)), user(words(300, 4))]
+        before = second.decoded_ids()
+        reply = second.chat(asked, max_tokens=8, temperature=0)
+        self.assertEqual(metric(second, "kvkeep_media_encoded_total"), 0)
+        new = reply["usage"]["prompt_tokens"] - (said["usage"]["prompt_tokens"] + timings(said)["predicted_n"] - 1)
+        self.assertEqual(second.decoded_ids() - before, timings(reply)["prompt_n"] + timings(reply)["predicted_n"] - 1)
+        self.assertLessEqual(timings(reply)["prompt_n"], new * 1.02)
+        self.assertEqual(metric(first, "kvkeep_media_encoded_total"), 2)
+        self.assertEqual(reply_text(reply), reply_text(first.chat(asked, max_tokens=8, temperature=0, cache_prompt=False)))
 
 
 class OverValkey(SharingCase):
