@@ -61,6 +61,8 @@ TEST(MediaHashTest, EverythingThatDecidesEmbeddingsIsInTheName) {
   other = key;
   other.device = "CPU";
   expect_new(other, "picture");
+  other.device = "GPU";
+  expect_new(other, "picture");
   other.device = "CPUp";
   expect_new(other, "icture");
   EXPECT_EQ(media_hash(key, bytes_of("picture")), *names.find(media_hash(some_key(), bytes_of("picture"))));
