@@ -176,7 +176,7 @@ TEST_F(PromptFilesTest, FilesThatDoNotFitAreNotAllPlanned) {
 // A history is rendered once more when the reply has ended.
 TEST_F(PromptFilesTest, MessagesThatStayKeepNoBytes) {
   chat::RenderInput input;
-  input.media.names = chat::MediaNames("a body");
+  input.media.names = chat::MediaNames(chat::MediaNames::Key{});
   input.media.files = {file("a picture")};
   input.messages = {{{"role", "user"}, {"content", input.media.names.name(0) + "What is it?"}}};
   api::PromptSource source = std::move(input);
