@@ -159,7 +159,9 @@ void note_overtaken(std::span<const std::unique_ptr<Request>> admitted) {
 void drop_files(Request& request, const Sequence& held) {
   if (!held.track) return;
   const std::vector<TokenRange>& chunks = request.effective.media;
-  for (std::size_t i = 0; i < chunks.size() && chunks[i].end <= held.track->position(); ++i) {
+  // A saved slot names its pictures, and has no files of them.
+  const std::size_t count = std::min(chunks.size(), request.job.media.size());
+  for (std::size_t i = 0; i < count && chunks[i].end <= held.track->position(); ++i) {
     std::shared_ptr<const PromptFile>& file = request.job.media[i].file;
     if (file->bytes != nullptr) file = std::make_shared<const PromptFile>(PromptFile{file->hash, nullptr, file->place});
   }
