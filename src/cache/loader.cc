@@ -227,7 +227,7 @@ void Loader::post(const JobPtr& job, os::Executor& there) {
   there.post([this, job, &there] { run(job, there); });
 }
 
-// What others' loads take before it counts as time of this one, from load() on.
+// A load's time runs from load() on: that of the loads before it counts, too.
 void Loader::run(const JobPtr& job, os::Executor& here) {
   job->time.spent_ms += os::elapsed_ms(job->posted_ns, clock_.monotonic_ns());
   if (!std::exchange(job->announced, true)) announce(job);

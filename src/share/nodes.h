@@ -29,10 +29,11 @@ class Nodes {
   bool may_ask_soon() EXCLUDES(mutex_);
   // The longest that a round trip of a look-up may take at any node that may be asked.
   std::int64_t longest_lookup_ns() EXCLUDES(mutex_);
-  // Of a read beside others: so many side by side share the network. It waits many times for bytes, and a server on a
-  // busy machine may let it wait longer than a look-up once: it may be silent as long as any look-up may take.
+  // Returns the limits of a read, which shares the network with so many others side by side. A read waits many times
+  // for bytes, and a server on a busy machine may let it wait longer than a look-up once: it may be silent as long as
+  // any look-up may take.
   TransferLimits read_limits(ByteCount bytes, std::size_t side_by_side) EXCLUDES(mutex_);
-  // Of calls that no request waits for: publishing and touching.
+  // Returns the deadline of a call that no request waits for, such as publishing and touching.
   std::int64_t background_deadline_ns() const { return clock_.monotonic_ns() + kBackgroundNs; }
   TransferLimits write_limits(ByteCount bytes) EXCLUDES(mutex_);
 

@@ -333,7 +333,7 @@ TEST_F(SharedStoreTest, ALoadingNodeIsAMissAndNoFailure) {
   EXPECT_TRUE(server.find(prompt, every(20, 40)).has_value());
 }
 
-// Whoever watches the counter learns of it, though nothing is asked any more.
+// An alert on the counter fires, though nothing is asked any more.
 TEST_F(SharedStoreTest, ANodeThatRefusesUsGoesOnToCountFailures) {
   ShareServer server(world_);
   world_.refuses_us = true;

@@ -19,7 +19,7 @@ constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 // All probes of a tick together take this long, unless they are many: healing is to be noticed within seconds.
 constexpr std::int64_t kProbesNs = kSecondNs;
 constexpr std::int64_t kLeastProbeNs = kSecondNs / 5;
-// What waits to be published waits so long for housekeeping, once a tick.
+// Publications wait so long for housekeeping, once a tick.
 constexpr std::int64_t kTidyNs = kSecondNs / 10;
 constexpr std::size_t kMostRememberedTouches = 65'536;
 

@@ -55,8 +55,8 @@ using MixedPrompt = std::vector<std::variant<std::string, std::vector<TokenId>, 
 // Bytes of standard base64, with or without padding; line breaks count for nothing. kInvalid for anything else.
 Result<std::string> decode_base64(std::string_view text);
 
-// Returns false only for a body that has no picture, sound or file: no value in it is the type of such a part, and nothing
-// the name of llama-server's list of files. It costs a search for quotes. Letters may be written as \u0061.
+// Returns false only for a body that has no picture, sound or file: no value in it is the type of such a part, and
+// nothing the name of llama-server's list of files. It costs a search for quotes. Letters may be written as \u0061.
 bool has_media_part(std::string_view body);
 
 // The files of one request.
