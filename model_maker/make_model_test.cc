@@ -1,10 +1,13 @@
 #include "model_maker/make_model.h"
 
+#include <ggml.h>
+#include <gguf.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
 #include "model_maker/architecture.h"
 
@@ -83,6 +86,20 @@ TEST_F(MakeModelTest, ProjectorsAreReproducibleAndFitTheirArchitecture) {
   EXPECT_LT(bytes_of({.architecture = "mamba", .projector = true}).size(), 6'000'000U);
   EXPECT_GT(bytes_of({.architecture = "gemma3", .size = ModelSize::kSmall, .projector = true}).size(), picture.size());
   EXPECT_EQ(architectures_by_medium().rfind("pictures: qwen3vl, gemma3, qwen35; sound: llama, ", 0), 0U);
+}
+
+// libmtmd transposes it while it encodes; ggml ends the process if a matrix is quantized then.
+TEST_F(MakeModelTest, TheProjectionOfGemmasPicturesIsNotQuantized) {
+  for (const ModelSize size : {ModelSize::kTiny, ModelSize::kSmall}) {
+    const std::string file = path("projection.gguf");
+    ASSERT_TRUE(make_model({.architecture = "gemma3", .size = size, .projector = true}, file).ok());
+    const std::unique_ptr<gguf_context, decltype(&gguf_free)> read(
+        gguf_init_from_file(file.c_str(), {.no_alloc = true, .ctx = nullptr}), gguf_free);
+    std::filesystem::remove(file);
+    const std::int64_t projection = gguf_find_tensor(read.get(), "mm.input_projection.weight");
+    ASSERT_GE(projection, 0);
+    EXPECT_EQ(gguf_get_tensor_type(read.get(), projection), GGML_TYPE_F32);
+  }
 }
 
 TEST_F(MakeModelTest, AProjectorTakesNoFlagsOfAModel) {

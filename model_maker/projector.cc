@@ -129,7 +129,7 @@ ModelPlan plan_siglip(const PlanRequest& request) {
   plan.positions(kPatches);
   plan.add_layers(false);
   plan.values("mm.soft_emb_norm.weight", {width}, Constant{1});
-  plan.matrix("mm.input_projection", width, width, 1);  // a square: libmtmd turns it over
+  plan.kernel("mm.input_projection.weight", {width, width});  // libmtmd transposes it, which no quantized matrix bears
   return plan.take();
 }
 
