@@ -105,7 +105,7 @@ bench: all ## the benchmarks of docs/benchmarks.md
 
 # One kept file for each class of memory; the default architecture's has no name.
 kept_architectures = gemma3 qwen35 mamba2 deepseek4
-kept_loads = herd
+kept_loads = herd,agents,clients
 
 bench-check: build ## ratios and counts of the workloads, compared with the kept ones, each class of memory (minutes)
 	@build/kvkeep bench --quick --check bench/expected_quick.json
