@@ -72,8 +72,8 @@ std::vector<TokenId> media_ids(const MediaHash& file, std::uint32_t index, const
 // there. kDamaged if ids are not those that media_ids() makes.
 Result<std::vector<MediaRun>> media_runs(TokenSpan prompt);
 
-// Returns the last position at or before `at` that does not cut a chunk: where a prefix of the prompt may end. A chunk
-// is computed as one, so that half of it is of no use.
+// Returns the last position at or before `at` that does not cut a chunk, where a prefix of the prompt may end. The
+// embeddings of a chunk may see one another, and may share positions at which no sequence can be cut.
 Position media_floor(std::span<const MediaRun> runs, Position at);
 
 // Returns the model's own position of the id at `at` of a prompt with these chunks. It is lower than `at` where media

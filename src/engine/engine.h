@@ -5,6 +5,7 @@
 //
 // One engine thread owns an Engine. Only cancel() and the const description may be used from other threads.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -105,6 +106,10 @@ struct MediaChunk {
   std::span<const float> embeddings;        // embedding_input_size numbers each
   std::span<const PlanePlace> places = {};  // one per embedding if they lie in a plane
   bool at_once = false;                     // the embeddings see one another in both directions
+  // The ids that one call computes, as far as there are so many: all, unless the chunk is computed in slices.
+  std::size_t begin = 0;
+  std::size_t count = SIZE_MAX;
+  std::size_t end() const { return begin + std::min(count, ids.size() - begin); }
 };
 
 enum class DecodeStatus {
@@ -155,10 +160,12 @@ class Engine {
   // Overwrites all cells. libllama frees a cell without that, and masks or clears its contents by products, so that a
   // NaN in it reaches the requests that are computed next to it or in it. Precondition: all sequences are empty.
   virtual void wipe() = 0;
-  // Puts a chunk at the end of `seq`, all of it or nothing. Leaves the logits of its last embedding as those of batch
-  // entry 0, for has_finite_logits() only: a token must be decoded after it.
-  // Preconditions: the ids are one chunk's, with as many embeddings and places as they say; at most tokens_at_once
-  // embeddings if they need that.
+  // Puts a chunk, or a slice of it, at the end of `seq`. Leaves the logits of the last embedding as those of batch
+  // entry 0, for has_finite_logits() only: a token must be decoded after the chunk. Within a chunk the sequence may
+  // only be computed on, forked or cut at the chunk's beginning or before it, or cleared. Preconditions: the ids are
+  // one chunk's, with as many embeddings and places as they say; `seq` has those before `chunk.begin`. A chunk whose
+  // embeddings see one another, or are fewer than its ids, is computed in one call; in the former case they are at most
+  // tokens_at_once.
   virtual DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) = 0;
   // Samples from the logits of batch entry `index` of the last decode (which wanted logits), and accepts the token.
   virtual TokenId sample(Sampler& sampler, std::size_t index) = 0;

@@ -125,7 +125,6 @@ std::size_t slice_limit(const ScheduleView& view, const ScheduledRequest& reques
 }
 
 std::size_t slice_tokens(const ScheduleView& view, const ScheduledRequest& request) {
-  if (request.at_once > 0) return request.at_once;
   const Position prompt_end = Position{} + request.tokens;
   const std::size_t end = std::min(prompt_end, request.next_cut.value_or(prompt_end)).value();
   const std::size_t left = end - request.held;

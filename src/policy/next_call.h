@@ -62,7 +62,6 @@ struct ScheduledRequest {
   std::size_t restores = 0;               // of the others, so many are restored and not prefilled
   std::optional<Position> next_cut = {};  // a slice ends there at the latest: state is captured
   bool encodes = false;                   // its next slice is of a picture or sound that is still being encoded
-  std::size_t at_once = 0;                // > 0: its next slice has just these tokens, whatever the limits say
   std::uint32_t passed = 0;               // slices of others since its own last one
   bool operator==(const ScheduledRequest&) const = default;
 };

@@ -113,8 +113,13 @@ DecodeStatus FakeEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
   const auto runs = media_runs(chunk.ids);
   KVKEEP_ASSERT(runs && runs->size() == 1 && runs->front().range.size() == chunk.ids.size(), "the ids of one chunk");
   KVKEEP_ASSERT(chunk.embeddings.size() == runs->front().shape.embeddings, "as many embeddings as the ids say");
+  const std::size_t count = chunk.end() - chunk.begin;
+  const std::size_t embeddings = runs->front().shape.embeddings;
+  const bool sliceable = !chunk.at_once && chunk.ids.size() == embeddings;
+  KVKEEP_ASSERT(count == chunk.ids.size() || (sliceable && count > 0), "only a causal chunk is computed in slices");
+  KVKEEP_ASSERT(chunk.begin <= memory_.length(seq).value(), "the sequence has the slices before");
   std::vector<BatchToken> batch;
-  for (const TokenId id : chunk.ids) batch.push_back({.seq = seq, .token = id, .at = {}});
+  for (const TokenId id : chunk.ids.subspan(chunk.begin, count)) batch.push_back({.seq = seq, .token = id, .at = {}});
   logits_.clear();
   if (faults_.fires(&FakeFaults::fail_decode) || cancelled_) {
     leave_rubbish(batch);
@@ -124,7 +129,7 @@ DecodeStatus FakeEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
   batch.back().want_logits = true;
   append_tokens(batch);
   logits_.assign(1, logits_.back());
-  tokens_decoded_ += runs->front().shape.embeddings;
+  tokens_decoded_ += std::min(count, embeddings);
   return DecodeStatus::kOk;
 }
 

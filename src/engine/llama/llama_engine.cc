@@ -147,8 +147,11 @@ DecodeStatus LlamaEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
                 "as many embeddings as the ids say");
   KVKEEP_ASSERT(chunk.places.size() == (shape.plane ? shape.embeddings : 0), "as many places as embeddings");
   KVKEEP_ASSERT(!chunk.at_once || shape.embeddings <= description_.tokens_at_once, "the chunk fits one micro-batch");
+  const std::size_t count = chunk.end() - chunk.begin;
+  const bool sliceable = !chunk.at_once && chunk.ids.size() == shape.embeddings;
+  KVKEEP_ASSERT(count == chunk.ids.size() || (sliceable && count > 0), "only a causal chunk is computed in slices");
   if (cancelled_) return DecodeStatus::kAborted;
-  if (chunk.ids.size() > memory_->cells_available(seq)) return DecodeStatus::kNoCells;
+  if (count > memory_->cells_available(seq)) return DecodeStatus::kNoCells;
   if (!memory_->is_complete(seq)) {
     spdlog::error("decode refused: the state at a sequence's end was not restored");
     return DecodeStatus::kFailed;
@@ -157,26 +160,33 @@ DecodeStatus LlamaEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
   const DecodeStatus status = status_of(decode_embeddings(seq, chunk, shape), mark);
   if (status == DecodeStatus::kNoCells) return status;
   if (status != DecodeStatus::kOk) {
-    memory_->drop_undecoded(seq);
+    // libllama cannot cut a sequence within a plane.
+    chunk.begin > 0 ? memory_->clear(seq) : memory_->drop_undecoded(seq);
     return status;
   }
-  const Position begin = memory_->length(seq);
-  memory_->note_media(seq, {{begin, begin + chunk.ids.size()}, shape});
-  tokens_decoded_ += shape.embeddings;
+  const Position begin = chunk_begin(seq, chunk);
+  memory_->note_media(seq, {{begin, begin + chunk.ids.size()}, shape}, count);
+  tokens_decoded_ += std::min<std::size_t>(count, shape.embeddings);
   return status;
 }
 
+// Where the chunk begins of which the sequence has the ids before chunk.begin.
+Position LlamaEngine::chunk_begin(SeqId seq, const MediaChunk& chunk) const {
+  return Position{static_cast<std::uint32_t>(memory_->length(seq).value() - chunk.begin)};
+}
+
 std::int32_t LlamaEngine::decode_embeddings(SeqId seq, const MediaChunk& chunk, const ChunkShape& shape) {
-  const llama_pos first = memory_->media(seq).to_library(memory_->length(seq));
+  const llama_pos first = memory_->media(seq).to_library(chunk_begin(seq, chunk));
   MediaBatch batch(*model_, seq.value(), first, chunk);
   // The embeddings of a chunk that is computed at once are fewer than a batch takes.
   if (chunk.at_once) llama_set_causal_attn(context_.get(), false);
   std::int32_t code = 0;
-  for (std::size_t done = 0; code == 0 && done < shape.embeddings;) {
-    const std::size_t count = std::min<std::size_t>(description_.batch_tokens, shape.embeddings - done);
+  const std::size_t end = std::min<std::size_t>(chunk.end(), shape.embeddings);
+  for (std::size_t done = chunk.begin; code == 0 && done < end;) {
+    const std::size_t count = std::min<std::size_t>(description_.batch_tokens, end - done);
     if (pools_ != nullptr) pools_->begin(count);
-    code = cancelled_ ? 2 : llama_decode(context_.get(), batch.part(done, count));
-    if (code == 1 && done > 0) code = -1;  // part of the chunk is there: not as if nothing had changed
+    code = cancelled_ ? 2 : llama_decode(context_.get(), batch.part(done, count, done + count == end));
+    if (code == 1 && done > chunk.begin) code = -1;  // part of it is there: not as if nothing had changed
     done += count;
     batch_places_.assign(1, static_cast<std::int32_t>(count) - 1);
   }

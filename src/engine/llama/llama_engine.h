@@ -63,6 +63,7 @@ class LlamaEngine final : public Engine {
   bool cells_suffice(std::span<const BatchToken> batch) const;
   void order_batch(std::span<const BatchToken> batch);
   void fill_batch(std::span<const BatchToken> batch);
+  Position chunk_begin(SeqId seq, const MediaChunk& chunk) const;
   std::int32_t decode_embeddings(SeqId seq, const MediaChunk& chunk, const ChunkShape& shape);
   DecodeStatus status_of(std::int32_t code, std::uint64_t log_mark) const;
   void note_decoded(std::span<const BatchToken> batch);

@@ -21,7 +21,7 @@ llama_pos MediaBatch::position(std::size_t part, std::size_t index) const {
   return first_ + static_cast<llama_pos>(part == 0 ? place.time : part == 1 ? place.row : place.column);
 }
 
-llama_batch MediaBatch::part(std::size_t begin, std::size_t count) {
+llama_batch MediaBatch::part(std::size_t begin, std::size_t count, bool is_last) {
   positions_.clear();
   for (std::size_t part = 0; part < position_parts_; ++part) {
     for (std::size_t i = 0; i < count; ++i) positions_.push_back(position(part, begin + i));
@@ -29,7 +29,7 @@ llama_batch MediaBatch::part(std::size_t begin, std::size_t count) {
   sequence_counts_.assign(count, 1);
   sequences_.assign(count, &seq_);
   logits_.assign(count, 0);
-  if (begin + count == chunk_.embeddings.size() / embedding_size_) logits_.back() = 1;
+  if (is_last) logits_.back() = 1;
   // libllama only reads the embeddings.
   auto* embeddings = const_cast<float*>(chunk_.embeddings.data()) + begin * embedding_size_;
   return {.n_tokens = static_cast<std::int32_t>(count),

@@ -18,9 +18,9 @@ class MediaBatch {
   // `first` is libllama's position of the chunk. The embeddings must outlive the batch.
   MediaBatch(const llama_model& model, llama_seq_id seq, llama_pos first, const MediaChunk& chunk);
 
-  // Returns `count` embeddings from `begin` on; logits are wanted after the chunk's last one. Valid until the next
-  // call.
-  llama_batch part(std::size_t begin, std::size_t count);
+  // Returns `count` embeddings from `begin` on; with `is_last` logits are wanted after the last one. Valid until the
+  // next call.
+  llama_batch part(std::size_t begin, std::size_t count, bool is_last);
 
  private:
   llama_pos position(std::size_t part, std::size_t index) const;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 
@@ -151,13 +153,14 @@ std::multiset<std::vector<std::byte>> cells_of(const RowLayout& layout, ByteSpan
 
 class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
  protected:
-  MediaMemoryTest() {
+  explicit MediaMemoryTest(std::uint32_t n_ubatch = 512) {
     ModelOptions options = tiny_options(KvType::kQ8_0);
     options.flash_attention = true;
     options.path = tiny_model_path(GetParam().architecture);
     options.own_cells = GetParam().own_cells;
     options.parallel = 3;
     options.n_ctx = options.own_cells ? 3 * 512 : 1024;
+    options.n_ubatch = n_ubatch;
     options.swa_full = options.own_cells;  // else window rows lie in another order after a restore
     engine_ = load_or_die(options);
     prompt_ = make_mixed(GetParam(), engine_->description());
@@ -310,6 +313,119 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& parameter) {
       return parameter.param.architecture + (parameter.param.own_cells ? "_own_cells" : "");
     });
+
+// A causal chunk in slices. They end where the model's micro-batches do, so that the same products are computed.
+constexpr std::uint32_t kMicroBatch = 32;
+constexpr std::size_t kTextBefore = 64;
+
+class MediaSlicesTest : public MediaMemoryTest {
+ protected:
+  MediaSlicesTest() : MediaMemoryTest(kMicroBatch) {
+    prompt_ = {};
+    prompt_.add_text(kTextBefore, 1);
+    prompt_.add(make_chunk(engine_->description(), 8, 20, GetParam().plane, false, 1));
+    prompt_.add_text(9, 2);
+    prompt_.runs = *media_runs(prompt_.ids);
+  }
+  std::size_t chunk_end() const { return kTextBefore + chunk().ids.size(); }
+  const MadeChunk& chunk() const { return prompt_.chunks.begin()->second; }
+
+  void compute_slices(SeqId seq, std::initializer_list<std::size_t> counts, const std::function<void()>& between = {}) {
+    std::size_t begin = memory().length(seq).value() - kTextBefore;
+    for (const std::size_t count : counts) {
+      const MediaChunk slice{.ids = chunk().ids,
+                             .embeddings = chunk().embeddings,
+                             .places = chunk().places,
+                             .begin = begin,
+                             .count = count};
+      ASSERT_EQ(engine_->decode_media(seq, slice), DecodeStatus::kOk) << begin;
+      EXPECT_TRUE(engine_->has_finite_logits(0));
+      begin += count;
+      EXPECT_EQ(memory().length(seq).value(), kTextBefore + begin);
+      if (between) between();
+    }
+  }
+  // All bytes of the first sequence, which ends with the chunk.
+  std::vector<std::vector<std::byte>> state() {
+    std::vector<std::vector<std::byte>> parts;
+    if (has_rows()) {
+      const SavedPart text{token_range(0, kTextBefore), save(*engine_, kFirst, token_range(0, kTextBefore))};
+      const SavedPart rows{token_range(kTextBefore, chunk_end()),
+                           save(*engine_, kFirst, token_range(kTextBefore, chunk_end()))};
+      const RowLayout layout_of_rows = layout(text.bytes);
+      parts.push_back(in_order(layout_of_rows, rows, prompt_));
+      for (const auto& cell : cells_of(layout_of_rows, rows.bytes)) parts.push_back(cell);
+    }
+    if (memory().shape().points) parts.push_back(save_point(*engine_, kFirst));
+    return parts;
+  }
+};
+
+TEST_P(MediaSlicesTest, RowsAreThoseOfOneCall) {
+  compute(*engine_, kFirst, prompt_, chunk_end());
+  const auto expected = state();
+  const std::vector<TokenId> text = reply(*engine_, kFirst, prompt_);
+  for (const auto& counts : {std::initializer_list<std::size_t>{32, 96, 32}, {64, 64, 32}, {128, 32}}) {
+    clear_all();
+    compute(*engine_, kFirst, prompt_, kTextBefore);
+    compute_slices(kFirst, counts);
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(state(), expected);
+    EXPECT_EQ(reply(*engine_, kFirst, prompt_), text);
+  }
+}
+
+TEST_P(MediaSlicesTest, AnotherSequenceDecodesInBetween) {
+  const std::vector<TokenId> other = make_prompt(21, 77);
+  compute(*engine_, kFirst, prompt_, chunk_end());
+  const std::vector<TokenId> text = reply(*engine_, kFirst, prompt_);
+  ASSERT_EQ(prefill(*engine_, kSecond, other), DecodeStatus::kOk);
+  const std::vector<TokenId> other_text = generate_greedily(*engine_, kSecond, last_index(other.size()), kReply);
+  clear_all();
+  compute(*engine_, kFirst, prompt_, kTextBefore);
+  ASSERT_EQ(prefill(*engine_, kSecond, other), DecodeStatus::kOk);
+  std::size_t spoken = 0;
+  compute_slices(kFirst, {40, 3, 53, 64}, [&] {
+    ASSERT_EQ(prefill(*engine_, kSecond, std::vector<TokenId>{other_text[spoken++]}), DecodeStatus::kOk);
+  });
+  const std::vector<TokenId> rest = generate_greedily(*engine_, kSecond, 0, kReply - spoken);
+  EXPECT_EQ(rest, std::vector<TokenId>(other_text.begin() + 4, other_text.end()));
+  EXPECT_EQ(reply(*engine_, kFirst, prompt_), text);
+}
+
+TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
+  compute(*engine_, kFirst, prompt_, chunk_end());
+  const std::vector<TokenId> text = reply(*engine_, kFirst, prompt_);
+  clear_all();
+  compute(*engine_, kFirst, prompt_, kTextBefore);
+  compute_slices(kFirst, {32, 40});
+  const Position begin{static_cast<std::uint32_t>(kTextBefore)};
+  const auto goes_back = [&] { return begin >= memory().complete_from(kFirst); };
+  EXPECT_EQ(goes_back(), !memory().shape().points);
+  if (goes_back()) {
+    ASSERT_TRUE(memory().fork(kFirst, kSecond, begin).ok());
+    EXPECT_EQ(reply(*engine_, kSecond, prompt_), text) << "forked";
+  }
+  if (goes_back()) {  // a fork may have left only the last window
+    ASSERT_TRUE(memory().truncate(kFirst, begin));
+    EXPECT_EQ(memory().length(kFirst), begin);
+  } else {
+    memory().clear(kFirst);
+  }
+  EXPECT_EQ(reply(*engine_, kFirst, prompt_), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, MediaSlicesTest,
+                         ::testing::Values(MediaModel{"llama"}, MediaModel{"qwen3vl", true}, MediaModel{"gemma3"},
+                                           MediaModel{"qwen35", true}, MediaModel{"jamba"}, MediaModel{"mamba"},
+                                           MediaModel{"deepseek4"}, MediaModel{"llama", false, false, true},
+                                           MediaModel{"qwen3vl", true, false, true},
+                                           MediaModel{"gemma3", false, false, true},
+                                           MediaModel{"qwen35", true, false, true},
+                                           MediaModel{"jamba", false, false, true}),
+                         [](const auto& parameter) {
+                           return parameter.param.architecture + (parameter.param.own_cells ? "_own_cells" : "");
+                         });
 
 }  // namespace
 }  // namespace kvkeep::engine::llama

@@ -85,10 +85,13 @@ const MediaMap& SequenceMemory::media(SeqId seq) const {
   return media_[index];
 }
 
-void SequenceMemory::note_media(SeqId seq, const MediaRun& run) {
-  KVKEEP_ASSERT(run.range.begin == length(seq), "a chunk goes on where the sequence ends");
-  note_appended(seq, run.range.size());
-  media_[static_cast<std::size_t>(seq.value())].append(run);
+// The map knows the whole chunk from its first embedding on.
+void SequenceMemory::note_media(SeqId seq, const MediaRun& run, std::size_t count) {
+  const bool begins = run.range.begin == length(seq);
+  KVKEEP_ASSERT(run.range.begin <= length(seq), "a chunk goes on where the sequence ends");
+  note_appended(seq, count);
+  KVKEEP_ASSERT(length(seq) <= run.range.end, "a slice of a chunk ends within it");
+  if (begins) media_[static_cast<std::size_t>(seq.value())].append(run);
 }
 
 std::unique_ptr<SequenceMemory> make_memory(llama_context& context, std::uint32_t conversations,

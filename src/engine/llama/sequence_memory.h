@@ -18,8 +18,9 @@ class SequenceMemory : public cache::ModelMemory {
  public:
   // A decode has put `tokens` rows at the end of `seq`.
   virtual void note_appended(SeqId seq, std::size_t tokens) = 0;
-  // A decode has put the embeddings of a chunk there. Precondition: run.range.begin == length(seq).
-  void note_media(SeqId seq, const MediaRun& run);
+  // A decode has put embeddings for the next `count` ids of a chunk there. Precondition: the sequence has the ids
+  // before them, and they are not more than the chunk has.
+  void note_media(SeqId seq, const MediaRun& run, std::size_t count);
   // Where the ids of a sequence lie in libllama's memory.
   const MediaMap& media(SeqId seq) const;
   // A decode failed: drops the state that it left after length(). The sequence may be empty then.

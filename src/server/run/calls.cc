@@ -66,6 +66,7 @@ std::vector<engine::BatchToken> ModelCall::batch(const Sequences& sequences) con
 void ModelCall::append(Sequences& sequences) const {
   for (const Request* runner : runners) sequences.append(*runner->seq, TokenSpan(runner->effective.tokens).last(1));
   if (prefills == nullptr) return;
+  if (media.chunk() != nullptr) return sequences.append_part(*prefills->seq, media.chunk()->ids, slice);
   const std::size_t held = sequences[*prefills->seq].tokens.size();
   sequences.append(*prefills->seq, TokenSpan(prefills->effective.tokens).subspan(held, slice));
 }

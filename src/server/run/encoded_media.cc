@@ -47,6 +47,16 @@ MediaSlice::MediaSlice(TokenSpan ids, EncodedFile file, std::size_t number) : fi
       .ids = ids, .embeddings = encoded.embeddings, .places = encoded.places, .at_once = encoded.at_once};
 }
 
+// Embeddings that see one another are computed at once, and few are not worth slices; of the fewest, some ids have
+// none.
+std::size_t MediaSlice::limit(std::size_t done, std::size_t most) {
+  if (!chunk_) return most;
+  const std::size_t left = chunk_->ids.size() - done;
+  chunk_->begin = done;
+  chunk_->count = chunk_->at_once || chunk_->ids.size() <= kLeastMediaIds ? left : std::min(most, left);
+  return chunk_->count;
+}
+
 EncodedMedia::EncodedMedia(engine::Projector* projector, os::Clock& clock, Inbox& inbox, ByteCount most)
     : projector_(projector), clock_(clock), inbox_(inbox), most_bytes_(most.value()) {
   if (projector != nullptr) encoder_ = os::make_thread_executor("kvkeep-encode");

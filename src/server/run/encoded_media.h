@@ -63,13 +63,16 @@ class Encoding {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// A slice of a prefill: tokens, or one chunk, whose embeddings it keeps alive.
+// A slice of a prefill: tokens, or a chunk or a part of it, whose embeddings it keeps alive.
 class MediaSlice {
  public:
   MediaSlice() = default;
   MediaSlice(TokenSpan ids, EncodedFile file, std::size_t number);
   // Returns null if the slice has tokens.
   const engine::MediaChunk* chunk() const { return chunk_ ? &*chunk_ : nullptr; }
+  // Makes a slice of at most `most` tokens of it, or of the whole chunk if it cannot be computed in slices. `done`: ids
+  // of the chunk that are computed already. Returns how many tokens it has.
+  std::size_t limit(std::size_t done, std::size_t most);
 
  private:
   EncodedFile file_;

@@ -31,7 +31,7 @@ class CountingProjector final : public engine::Projector {
   Result<std::vector<engine::EncodedChunk>> encode(ByteSpan file, const engine::EncodeProgress& progress) override {
     ++encoded;
     do {
-      if (!progress(0.5)) {
+      if (!progress(told_share)) {
         ++ended;
         return aborted("the encoding was ended");
       }
@@ -39,13 +39,16 @@ class CountingProjector final : public engine::Projector {
     } while (is_slow);
     if (file.size() == kBroken.size()) return damaged("it cannot be decoded as PNG");
     return std::vector<engine::EncodedChunk>(
-        chunks, engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings)});
+        chunks,
+        engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings), .at_once = at_once});
   }
 
   std::atomic<int> encoded = 0;
   std::atomic<int> ended = 0;
-  std::atomic<bool> is_slow = false;  // then it does not get beyond the half of a file
+  std::atomic<bool> is_slow = false;  // then it does not get beyond this share of a file
+  double told_share = 0.5;
   ChunkShape shape = kShape;
+  bool at_once = false;
   std::size_t chunks = 1;
 
  private:
@@ -59,8 +62,8 @@ inline ChunkSource picture(std::uint8_t number, std::string_view file = "file") 
                                                         "messages[0].content[" + std::to_string(number) + "]"})};
 }
 
-inline std::vector<TokenId> ids_of(const ChunkSource& source) {
-  return media_ids(source.file->hash, source.number, kShape);
+inline std::vector<TokenId> ids_of(const ChunkSource& source, const ChunkShape& shape = kShape) {
+  return media_ids(source.file->hash, source.number, shape);
 }
 
 }  // namespace kvkeep::server

@@ -277,13 +277,14 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
   for (const auto& request : requests) {
     const bool waits = request->phase == Request::Phase::kWaiting;
     if (waits || request->phase == Request::Phase::kDecode || !request->seq) continue;
-    promised += request->effective.tokens.size() - sequences[*request->seq].tokens.size();
+    promised += request->effective.tokens.size() - sequences[*request->seq].computed();
   }
   return static_cast<std::uint32_t>(promised);
 }
 
 double capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride, std::size_t tokens,
                      os::Clock& clock) {
+  if (sequences[*request.seq].part > 0) return 0;
   const std::optional<policy::Cut> cut = request.cuts.take(sequences[*request.seq].end());
   const Position end = sequences[*request.seq].end();
   const bool complete = end.value() >= request.effective.tokens.size();
@@ -338,7 +339,8 @@ RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId
 // Logits are large, and scoring a token takes as long as its vocabulary: running requests wait for a slice.
 constexpr std::size_t kScoredSlice = 32;
 
-policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture) {
+policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, std::size_t part,
+                                      const CaptureStride& capture) {
   std::optional<Position> end = request.cuts.next();
   const Position scored = Position{} + held + kScoredSlice;
   if (request.wants_scores()) end = std::min(end.value_or(scored), scored);
@@ -350,6 +352,7 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
   if (capture.bounds && capture_at > Position{} + held) end = std::min(end.value_or(capture_at), capture_at);
   const auto chunk = next_chunk(request, Position{} + held);
   if (chunk && chunk->begin.value() > held) end = std::min(end.value_or(chunk->begin), chunk->begin);
+  if (chunk && chunk->begin.value() == held) end = chunk->end;  // nothing is captured within it
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
@@ -360,11 +363,10 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
           .session = request.job.session,
           .priority = request.job.priority,
           .tokens = request.effective.tokens.size(),
-          .held = held,
+          .held = held + part,
           .restores = request.phase == Request::Phase::kRestoring ? request.restore.to() - (Position{} + held) : 0,
           .next_cut = end,
           .encodes = request.encodes(),
-          .at_once = chunk && chunk->begin.value() == held ? chunk->size() : 0,
           .passed = request.passed};
 }
 

@@ -200,19 +200,20 @@ bool any_in(std::span<const std::unique_ptr<Request>> requests, Request::Phase p
 // Returns the trace of the request that runs on `seq`; null if none runs there or wants one.
 RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq);
 
-// The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `capture`: how far apart its
-// captures are.
+// The request as policy/next_call.h sees it. `held`: tokens in the model's memory, without `part` of the chunk that is
+// being computed. `capture`: how far apart its captures are.
 struct CaptureStride {
   std::size_t tokens = 0;
   bool bounds = false;   // no slice goes beyond the next capture: rows of a window would slide off uncaptured
   std::size_t grid = 0;  // no slice goes beyond the next multiple of it, where other servers look for state; 0: none
 };
 // Captures the rows that a slice of `tokens` computed and those of the slices before it, and a point if it ends at a
-// cut; a window with all rows. Returns the part of the time that falls to the slice: a capture may copy the rows of
-// many.
+// cut; a window with all rows; nothing if it ends within a chunk. Returns the part of the time that falls to the slice:
+// a capture may copy the rows of many.
 double capture_slice(Request& request, Sequences& sequences, const CaptureStride& stride, std::size_t tokens,
                      os::Clock& clock);
-policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, const CaptureStride& capture);
+policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, std::size_t part,
+                                      const CaptureStride& capture);
 
 // The request as the log and the trace show it; the result refers to all three arguments.
 EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error);

@@ -58,7 +58,8 @@ policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> ad
                                     const policy::Rates& rates) const {
   policy::ScheduleView view;
   for (const auto& request : admitted) {
-    view.admitted.push_back(as_scheduled(*request, held(*request), capture_stride(*request)));
+    const std::size_t part = request->seq ? sequences_[*request->seq].part : 0;
+    view.admitted.push_back(as_scheduled(*request, held(*request) - part, part, capture_stride(*request)));
   }
   for (const auto& waits : admitted) {
     if (waits->awaits) lend_priority(view, admitted, *waits->awaits, waits->job.priority);
@@ -73,7 +74,7 @@ policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> ad
 }
 
 std::size_t Schedule::held(const Request& request) const {
-  return request.seq ? sequences_[*request.seq].tokens.size() : 0;
+  return request.seq ? sequences_[*request.seq].computed() : 0;
 }
 
 CaptureStride Schedule::capture_stride(const Request& request) const {

@@ -328,7 +328,8 @@ void Scheduler::prefill_slice() {
   Result<MediaSlice> media = media_->find(request, sequences_[*request.seq].end());
   if (!media) return finish(request, Finish::kError, media.error());
   if (request.must_encode) return request.stats.waits.begin(WaitCause::kEncoder, clock_.monotonic_ns());
-  compute({.prefills = &request, .slice = slice->tokens, .media = *std::move(media)});
+  const std::size_t tokens = media->limit(sequences_[*request.seq].part, slice->tokens);
+  compute({.prefills = &request, .slice = tokens, .media = *std::move(media)});
 }
 
 void Scheduler::compute(ModelCall call) {
@@ -390,7 +391,7 @@ void Scheduler::note_slice(const ModelCall& call) {
 
 void Scheduler::after_slice(const ModelCall& call) {
   Request& request = *call.prefills;
-  const std::size_t held = sequences_[*request.seq].tokens.size();
+  const std::size_t held = sequences_[*request.seq].computed();
   const TokenRange slice{Position{} + (held - call.slice), Position{} + held};
   score_prompt(request, engine_, slice);
   const bool complete = held == request.effective.tokens.size();

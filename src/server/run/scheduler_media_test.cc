@@ -1,5 +1,5 @@
-// Prompts with pictures: a chunk is computed in one piece after its file was encoded, and neither happens again where
-// its rows are known.
+// Prompts with pictures: a chunk is computed after its file was encoded, and neither happens again where its rows are
+// known.
 
 #include <chrono>
 #include <functional>

@@ -155,6 +155,30 @@ void Sequences::append(SeqId seq, TokenSpan tokens) {
   at(seq).tokens.insert(at(seq).tokens.end(), tokens.begin(), tokens.end());
 }
 
+void Sequences::append_part(SeqId seq, TokenSpan chunk, std::size_t count) {
+  Sequence& held = at(seq);
+  held.part += count;
+  KVKEEP_ASSERT(held.part <= chunk.size(), "a slice ends within its chunk");
+  if (held.part < chunk.size()) return;
+  held.part = 0;
+  append(seq, chunk);
+}
+
+// Drops what lies of a chunk that will not be completed. Returns false if the sequence left with it, after its rows
+// were captured: a recurrent state cannot go back to the chunk's beginning.
+bool Sequences::cut_part(SeqId seq, policy::CutReason reason) {
+  Sequence& held = at(seq);
+  if (held.part == 0) return true;
+  const bool goes_back = memory_.complete_from(seq) <= held.end();
+  if (!goes_back) capture(seq, reason);
+  if (!goes_back || !memory_.truncate(seq, held.end())) {
+    clear(seq);
+    return false;
+  }
+  held.part = 0;
+  return true;
+}
+
 Status Sequences::shift(SeqId seq, TokenRange dropped) {
   if (!memory_.can_shift()) return unsupported("rows of this model cannot move to other positions");
   Sequence& held = at(seq);
@@ -177,6 +201,7 @@ void Sequences::release(SeqId seq, policy::CutReason reason, std::int64_t keep_s
   Sequence& held = at(seq);
   const bool restored = held.track.has_value();  // else the request ended before its rows were there
   if (!held.occupant.cached || !restored || cache_.is_unwanted(*held.track)) return clear(seq);
+  if (!cut_part(seq, reason)) return;
   capture(seq, reason);
   capture_point(seq, reason);
   if (keep_s > 0 && held.track) cache_.keep(*held.track, keep_s * 1'000'000'000);
@@ -186,6 +211,7 @@ void Sequences::release(SeqId seq, policy::CutReason reason, std::int64_t keep_s
 }
 
 void Sequences::leave(SeqId seq) {
+  if (!cut_part(seq, policy::CutReason::kEvict)) return;
   capture(seq, policy::CutReason::kEvict);
   capture_point(seq, policy::CutReason::kEvict);
   clear(seq);
@@ -283,6 +309,7 @@ void Sequences::capture(SeqId seq, policy::CutReason reason) {
 
 void Sequences::capture_point(SeqId seq, policy::CutReason reason, cache::Keeping keeping) {
   Sequence& held = at(seq);
+  KVKEEP_ASSERT(held.part == 0, "a point lies at the end of a chunk, not within it");
   if (!held.track || point_captured(held) || memory_.length(seq) == Position{}) return;
   const cache::StateShape shape = memory_.shape();
   if (shape.needs_points() && !policy::end_point_wanted(options_.cuts, held.end(), Position{})) return;

@@ -48,6 +48,7 @@ struct Occupant {
 struct Sequence {
   enum class State : std::uint8_t { kFree, kIdle, kBusy } state = State::kFree;
   std::vector<TokenId> tokens;        // the tokens whose rows it holds
+  std::size_t part = 0;               // ids after them, of a chunk of which the rest is not computed yet
   Occupant occupant;                  // the request that runs on it, or ran on it last
   std::optional<cache::Track> track;  // none: nothing of it is captured (yet)
   std::size_t refused_at = 0;         // length at the last capture that the cache did not take whole
@@ -55,7 +56,9 @@ struct Sequence {
   policy::StreamedPoints streamed;    // along the reply that it decodes
   std::int64_t last_used_ns = 0;
 
+  // Where it can be captured and forked; within a chunk, where that begins.
   Position end() const { return Position{} + tokens.size(); }
+  std::size_t computed() const { return tokens.size() + part; }
   // Only requests of the same tenant continue its rows, and only if they may be shared at all.
   bool shared_with(const Tenant& tenant) const { return track.has_value() && occupant.tenant == tenant; }
 };
@@ -109,6 +112,9 @@ class Sequences {
   // Precondition: the sequence is complete.
   const Sequence& begin_capture(SeqId seq);
   void append(SeqId seq, TokenSpan tokens);  // they were decoded at its end
+  // The next `count` ids of a chunk were. Before the last ones are, the sequence ends at the chunk's beginning for all
+  // who capture, fork or keep it, and no point of it is captured.
+  void append_part(SeqId seq, TokenSpan chunk, std::size_t count);
   // Captures the sequence, then drops these tokens, so that its rows are approximate: it is never captured or shared
   // again. Idle sequences that share rows which move leave. kBusy: a request shares some, and nothing has changed.
   Status shift(SeqId seq, TokenRange dropped);
@@ -147,6 +153,7 @@ class Sequences {
   Sequence& at(SeqId seq) { return sequences_[static_cast<std::size_t>(seq.value())]; }
   SeqId number(std::size_t index) const { return SeqId{static_cast<std::int32_t>(index)}; }
   std::optional<SeqId> oldest_idle() const;
+  bool cut_part(SeqId seq, policy::CutReason reason);
   bool point_captured(const Sequence& held) const;
   std::size_t next_capture(const Sequence& held) const;
   bool streams_points() const;
