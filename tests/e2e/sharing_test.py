@@ -13,8 +13,8 @@ from exactness_case import ExactnessCase
 from flag_case import covers
 from media_test import png, shows
 from valkey_process import ValkeyProcess
-from support import (assistant, files_under, fresh_directory, fresh_path, main, model, reply_text, run_program, system,
-                     timings, user, wait_until, words)
+from support import (assistant, files_under, fresh_directory, fresh_path, main, model, needs_libmtmd, reply_text, run_program,
+                     system, timings, user, wait_until, words)
 
 # Short batches, as the ends of state lie on multiples of them. The truth is computed with the same: others move the logits
 # of an opaque model by more than cells in another order do (by 0.15 between -ub 512 and 128, without any cache).
@@ -240,6 +240,7 @@ class Sliceable(EveryClass):
         self.assertEqual(lookups(), 1)
 
 
+@needs_libmtmd
 class Pictures(SharingCase):
     """Pictures that one server has seen are neither encoded nor prefilled by another one."""
     model_flags = ("--arch", "qwen3vl")

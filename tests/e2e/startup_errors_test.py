@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import PROGRAM, ServerProcess, fresh_directory, fresh_path, main, model, run_program, serve_command
+from support import PROGRAM, ServerProcess, fresh_directory, fresh_path, main, model, needs_libmtmd, run_program, serve_command
 
 
 def gguf_with_architecture(path, architecture):
@@ -164,12 +164,15 @@ class StartupErrors(unittest.TestCase):
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
         self.refused(["-m", model(), "--model-draft", "x"], "--model-draft", "speculative")
         self.refused(["-m", model(), "--mmproj", "x"], "--mmproj x: no such file")
-        self.refused(["-m", model(), "--mmproj", __file__], "--mmproj", "not a GGUF file")
         self.refused(["-m", model(), "--mmproj", model("--mmproj"), "--media-path", "/nowhere"],
                      "--media-path /nowhere: no such directory")
         self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no settings")
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
+
+    @needs_libmtmd
+    def test_a_projector_is_a_gguf_file(self):
+        self.refused(["-m", model(), "--mmproj", __file__], "--mmproj", "not a GGUF file")
 
     def test_all_refusals_are_reported_at_once_with_a_line_that_works(self):
         told = self.refused(["-m", model(), "--model-draft", "x.gguf", "--no-perf", "--hf-repo", "a/b", "-c", "9999k"],

@@ -22,6 +22,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from kvkeep_process import HttpError, ServerProcess, free_port, reply_text  # noqa: E402, F401
 
 PROGRAM = os.environ["KVKEEP_PROGRAM"]
+# Of tests that read pictures or sound. CMake says so where it found no libmtmd.
+needs_libmtmd = unittest.skipIf("KVKEEP_NO_MEDIA" in os.environ, "kvkeep was built without libmtmd")
 COUNT_SHIM = os.environ["KVKEEP_COUNT_SHIM"]
 LOG_TAIL_CHARACTERS = 3000
 

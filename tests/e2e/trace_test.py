@@ -7,8 +7,8 @@ import threading
 
 from flag_case import FlagCase, covers
 from media_test import png, shows
-from support import (assistant, fresh_directory, fresh_path, main, model, reply_text, run_program, serve_command,
-                     system, timings, user, wait_until, words)
+from support import (assistant, fresh_directory, fresh_path, main, model, needs_libmtmd, reply_text, run_program,
+                     serve_command, system, timings, user, wait_until, words)
 
 COMPLETION = "/v1/completions"
 CHAT = "/v1/chat/completions"
@@ -121,6 +121,7 @@ class Trace(FlagCase):
                          [line["effective_prompt_tokens"] for line in lines])
         self.assertEqual([one["cached_tokens"] for one in played], [line["cached_tokens"] for line in lines])
 
+    @needs_libmtmd
     @covers("--trace-media")
     def test_pictures_are_hashes_unless_they_are_asked_for(self):
         kind = ("--arch", "qwen3vl")

@@ -15,6 +15,17 @@
 namespace kvkeep::engine::media {
 namespace {
 
+#ifndef KVKEEP_MTMD
+
+TEST(Projector, IsRefusedWithTheReasonWhereLibmtmdIsMissing) {
+  const auto refused = load_projector({}, nullptr);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(refused.error().message, "this kvkeep was built without libmtmd: it knows no pictures and sound");
+}
+
+#else
+
 // A text model and its projector, made for one test.
 class Pair {
  public:
@@ -26,7 +37,7 @@ class Pair {
   }
 
   ProjectorOptions options() const { return {.path = path_, .threads = 1, .use_gpu = false, .warmup = false}; }
-  Result<std::unique_ptr<Projector>> load(const ProjectorOptions& options) const {
+  Result<std::unique_ptr<Projector> > load(const ProjectorOptions& options) const {
     return load_projector(options, weights_.model);
   }
   std::unique_ptr<Projector> load() const { return load(options()).value(); }
@@ -143,7 +154,7 @@ TEST_P(EyeTest, PlacesLieInThePlane) {
   EXPECT_EQ(chunk.shape, GetParam().shape);
   EXPECT_EQ(chunk.at_once, GetParam().at_once);
   EXPECT_EQ(chunk.places.size(), chunk.shape.plane ? chunk.shape.embeddings : 0);
-  std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
+  std::set<std::pair<std::uint32_t, std::uint32_t> > seen;
   for (const PlanePlace& place : chunk.places) {
     EXPECT_LT(std::max({place.time, place.row, place.column}), chunk.shape.positions);
     EXPECT_TRUE(seen.emplace(place.row, place.column).second);
@@ -282,6 +293,8 @@ TEST(ProjectorLoadTest, TooSmallAMicroBatchIsAnErrorThatNamesTheNumber) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("--ubatch-size 16"), std::string::npos) << refused.error().message;
 }
+
+#endif
 
 }  // namespace
 }  // namespace kvkeep::engine::media
