@@ -55,8 +55,8 @@ def gif(frames):
     return b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff" + frame * frames + b"\x3b"
 
 
-def wav(seed, samples=4_000):
-    data = b"".join(struct.pack("<h", (i * (37 + seed)) % 20_000 - 10_000) for i in range(samples))
+def wav(seed, samples=4_000, times=1):
+    data = times * b"".join(struct.pack("<h", (i * (37 + seed)) % 20_000 - 10_000) for i in range(samples))
     return (b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16_000, 32_000, 2, 16)
             + b"data" + struct.pack("<I", len(data)) + data)
 
@@ -235,6 +235,30 @@ class Reuse(MediaCase):
         other = self.start("qwen3vl", "--slot-save-path", saved, "--no-kv-disk")
         self.assert_refused(400, other.post, "/slots/0?action=restore", {"filename": "seen"}, contains="send the conversation")
         self.assertEqual(reply_text(self.ask(other, messages)), reply_text(first), "and nothing of it stayed behind")
+
+    def test_chats_do_not_wait_for_a_long_sound(self):
+        server = self.server("-mm", model("--mmproj"), "-c", 32_768, model_path=model())
+        part = {"type": "input_audio", "input_audio": {"data": encoded(wav(3, 16_000, 240)), "format": "wav"}}
+        asked = {"messages": [{"role": "user", "content": [part, text("What is said?")]}], "max_tokens": 4}
+        told = []
+
+        def listen():
+            begin = time.monotonic()
+            told.append(server.post(CHAT, asked))
+            told.append(time.monotonic() - begin)
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        chats = []
+        while listener.is_alive():
+            begin = time.monotonic()
+            self.ask(server, [user(f"Chat {len(chats)}")], max_tokens=1)
+            chats.append(time.monotonic() - begin)
+        listener.join()
+        heard, sound_s = told
+        self.assertGreater(heard["usage"]["prompt_tokens"], 240, "eight pieces of half a minute")
+        self.assertGreater(len(chats), 5, "chats were answered meanwhile")
+        self.assertLess(max(chats), max(0.5, sound_s / 4), f"of {sound_s:.1f} s")
 
     def check_sound(self, *arch):
         disk = ("--metrics", "--kv-disk-dir", fresh_directory())
