@@ -1,0 +1,77 @@
+#pragma once
+
+// Chooses between one pool of cells for all sequences and cells of each one's own, by the time that decoding takes.
+// Pure.
+//
+// In a pool a prefix that sequences share lies there once, but a step computes each sequence over the cells of all,
+// those of others masked. In cells of its own each is computed over its own, and a common prefix lies there many times.
+// A step in the other layout is estimated from the tokens that the sequences hold (pool_to_own), corrected by how long
+// steps took before and after earlier changes. What each step loses to the other layout adds up; when that has become
+// as much as a change costs, a change pays. So whatever comes next, the loss is a small multiple of what it would have
+// been with foresight.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+namespace kvkeep::policy {
+
+struct LayoutFacts {
+  double row_bytes = 0;     // of a token
+  double weight_bytes = 0;  // of the model
+};
+
+// The sequences that a call decodes.
+struct DecodedView {
+  std::size_t requests = 0;
+  std::size_t tokens = 0;       // that they hold, summed
+  std::size_t distinct = 0;     // the same, a common prefix counted once
+  std::size_t other_cells = 0;  // that others hold: in a pool these count as well
+  bool fits_own_cells = true;   // each fits into cells of its own, and has room there to go on
+};
+
+// Estimates a step's time in a pool divided by its time in cells of their own.
+double pool_to_own(const LayoutFacts& facts, const DecodedView& decoded);
+
+inline constexpr double kFirstChangeMs = 200;  // what a change is taken to cost until one was made
+inline constexpr double kLeastChangeMs = 100;
+inline constexpr std::size_t kComparedSteps = 8;  // of either layout
+
+class LayoutChoice {
+ public:
+  explicit LayoutChoice(const LayoutFacts& facts) : facts_(facts) {}
+
+  // A call decoded a token of each of these and did nothing else, in so many ms.
+  void note_step(const DecodedView& decoded, double ms);
+  // Returns true if the other layout would have saved what a change costs.
+  bool change_pays() const { return lost_ms_ >= change_ms_; }
+  // The layout was changed, which took so long, up to the first request that goes on.
+  void note_changed(bool own_cells, double ms);
+  // No change was possible: the same loss must come together again.
+  void note_refused() { lost_ms_ = 0; }
+
+  double change_ms() const { return change_ms_; }
+  double correction() const { return correction_; }  // of pool_to_own
+
+ private:
+  // Steps of as many requests, one after the other.
+  struct Steps {
+    DecodedView last = {};
+    std::size_t count = 0;
+    std::array<double, kComparedSteps> last_ms = {};
+    void add(const DecodedView& decoded, double ms);
+    double least_ms() const;  // other programs make steps longer, never shorter
+  };
+  void compare();
+
+  const LayoutFacts facts_;
+  bool own_cells_ = false;
+  double lost_ms_ = 0;
+  double change_ms_ = kFirstChangeMs;
+  double correction_ = 1;
+  Steps now_;                    // since the change
+  std::optional<Steps> before_;  // the change, until both are compared
+  std::size_t since_change_ = 0;
+};
+
+}  // namespace kvkeep::policy

@@ -1,0 +1,197 @@
+// Which layout decodes faster: against measured times, a naive twin, and the best choice in hindsight.
+
+#include "policy/layout_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace kvkeep::policy {
+namespace {
+
+DecodedView unrelated(std::size_t requests, std::size_t each) {
+  return {.requests = requests, .tokens = requests * each, .distinct = requests * each};
+}
+
+DecodedView sharing(std::size_t requests, std::size_t prefix, std::size_t each) {
+  return {.requests = requests, .tokens = requests * (prefix + each), .distinct = prefix + requests * each};
+}
+
+// The small model with rows in f16, as in docs/decisions/0016.
+const LayoutFacts kSmall{.row_bytes = 6'144, .weight_bytes = 28e6};
+
+TEST(PoolToOwn, IsAsMeasured) {
+  EXPECT_NEAR(pool_to_own(kSmall, unrelated(8, 400)), 460.0 / 275, 0.2);
+  EXPECT_NEAR(pool_to_own(kSmall, unrelated(8, 2'000)), 188.0 / 94, 0.2);
+  EXPECT_NEAR(pool_to_own(kSmall, sharing(8, 2'000, 12)), 188.0 / 233, 0.05);
+}
+
+TEST(PoolToOwn, IsOneForOneRequest) {
+  EXPECT_EQ(pool_to_own(kSmall, unrelated(1, 5'000)), 1);
+  EXPECT_EQ(pool_to_own({}, unrelated(4, 100)), 1) << "nothing is known of the model";
+  DecodedView among_idle = unrelated(1, 5'000);
+  among_idle.other_cells = 50'000;
+  EXPECT_GT(pool_to_own(kSmall, among_idle), 2) << "cells of idle conversations count in a pool";
+}
+
+// Keeps each step, and adds up anew.
+struct LossTwin {
+  std::vector<double> gains = {};  // since the change
+  bool own_cells = false;
+  void note(const DecodedView& decoded, double ms) {
+    const double pool = pool_to_own(kSmall, decoded);
+    gains.push_back(ms - ms * 1.1 * (own_cells ? pool : 1 / pool));
+    if (!own_cells && !decoded.fits_own_cells) gains.clear();
+  }
+  double lost() const {
+    double most = 0;
+    for (std::size_t from = 0; from < gains.size(); ++from) {
+      most = std::max(most, std::accumulate(gains.begin() + static_cast<std::ptrdiff_t>(from), gains.end(), 0.0));
+    }
+    return most;
+  }
+};
+
+// All histories of six events: steps of five kinds, changes, refusals.
+TEST(LayoutChoice, DecidesAsTheTwinInEachShortHistory) {
+  DecodedView long_one = unrelated(8, 2'000);
+  long_one.fits_own_cells = false;
+  const std::array views{unrelated(8, 2'000), unrelated(8, 400), sharing(8, 2'000, 12), unrelated(1, 400), long_one};
+  constexpr std::size_t kEvents = views.size() + 2;
+  std::size_t paid = 0;
+  std::size_t histories = 1;
+  for (int i = 0; i < 6; ++i) histories *= kEvents;
+  for (std::size_t history = 0; history < histories; ++history) {
+    LayoutChoice choice(kSmall);
+    LossTwin twin;
+    std::size_t rest = history;
+    for (int i = 0; i < 6; ++i, rest /= kEvents) {
+      const std::size_t event = rest % kEvents;
+      if (event < views.size()) {
+        choice.note_step(views[event], 300);
+        twin.note(views[event], 300);
+      } else if (event == views.size()) {
+        choice.note_changed(!twin.own_cells, 100);
+        twin = {.own_cells = !twin.own_cells};
+      } else {
+        choice.note_refused();
+        twin.gains.clear();
+      }
+      ASSERT_EQ(choice.change_pays(), twin.lost() >= choice.change_ms()) << "history " << history << " at " << i;
+      paid += choice.change_pays() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(paid, histories / 20);
+  EXPECT_LT(paid, histories * 3);
+}
+
+// Lets steps of `decoded` pass, at most so many, until a change pays. Returns how many passed.
+std::size_t steps_until_change(LayoutChoice& choice, const DecodedView& decoded, double ms, std::size_t most) {
+  std::size_t steps = 0;
+  while (steps < most && !choice.change_pays()) {
+    choice.note_step(decoded, ms);
+    ++steps;
+  }
+  return steps;
+}
+
+TEST(LayoutChoice, StaysWhereNothingOrLittleIsWon) {
+  LayoutChoice choice(kSmall);
+  EXPECT_EQ(steps_until_change(choice, sharing(8, 2'000, 100), 50, 10'000), 10'000U);
+  EXPECT_EQ(steps_until_change(choice, unrelated(1, 20'000), 50, 10'000), 10'000U);
+  EXPECT_EQ(steps_until_change(choice, unrelated(2, 2'000), 50, 10'000), 10'000U) << "9 %";
+  EXPECT_LT(steps_until_change(choice, unrelated(8, 400), 50, 10'000), 20U);
+  choice.note_changed(true, 50);
+  const double own_ms = 50 / pool_to_own(kSmall, unrelated(8, 400));
+  EXPECT_EQ(steps_until_change(choice, unrelated(8, 400), own_ms, 10'000), 10'000U);
+  EXPECT_EQ(steps_until_change(choice, unrelated(2, 2'000), 50, 10'000), 10'000U) << "and no more by going back";
+  EXPECT_LT(steps_until_change(choice, sharing(8, 2'000, 12), 50, 10'000), 100U);
+}
+
+TEST(LayoutChoice, WaitsLongerWhereAChangeTakesLong) {
+  LayoutChoice choice(kSmall);
+  const std::size_t first = steps_until_change(choice, unrelated(8, 2'000), 10, 10'000);
+  choice.note_changed(true, 5'000);
+  choice.note_changed(false, 5'000);
+  EXPECT_GT(choice.change_ms(), 5'000);
+  EXPECT_GT(steps_until_change(choice, unrelated(8, 2'000), 10, 10'000), 20 * first);
+}
+
+// What steps take in truth: `truth` times as long in a pool as in cells of their own.
+void pass(LayoutChoice& choice, bool own_cells, double truth, std::size_t steps) {
+  for (std::size_t i = 0; i < steps; ++i) choice.note_step(unrelated(8, 2'000), own_cells ? 20 : 20 * truth);
+}
+
+TEST(LayoutChoice, LearnsFromAChangeThatWonNothing) {
+  LayoutChoice choice(kSmall);
+  pass(choice, false, 0.8, 40);  // this device does not pay for masked cells
+  ASSERT_TRUE(choice.change_pays());
+  choice.note_changed(true, 50);
+  pass(choice, true, 0.8, 12);
+  EXPECT_NEAR(choice.correction() * pool_to_own(kSmall, unrelated(8, 2'000)), 0.8, 0.01);
+  EXPECT_LT(steps_until_change(choice, unrelated(8, 2'000), 20, 1'000), 500U) << "it goes back";
+  choice.note_changed(false, 50);
+  EXPECT_EQ(steps_until_change(choice, unrelated(8, 2'000), 16, 5'000), 5'000U) << "and stays";
+}
+
+TEST(LayoutChoice, OtherProgramsDoNotMisleadIt) {
+  LayoutChoice choice(kSmall);
+  pass(choice, false, 2, 20);
+  choice.note_changed(true, 50);
+  for (int i = 0; i < 12; ++i) choice.note_step(unrelated(8, 2'000), i % 4 == 0 ? 20 : 90);
+  EXPECT_NEAR(choice.correction() * pool_to_own(kSmall, unrelated(8, 2'000)), 2, 0.05);
+}
+
+TEST(LayoutChoice, ComparesOnlyTheSameNumberOfRequests) {
+  LayoutChoice choice(kSmall);
+  pass(choice, false, 2, 20);
+  choice.note_changed(true, 50);
+  for (int i = 0; i < 30; ++i) choice.note_step(unrelated(4, 2'000), 1);
+  EXPECT_EQ(choice.correction(), 1);
+  pass(choice, true, 2, 10);
+  EXPECT_NEAR(choice.correction() * pool_to_own(kSmall, unrelated(8, 2'000)), 2, 0.05) << "they decode together again";
+  pass(choice, true, 2, 3);
+  choice.note_changed(false, 50);
+  for (int i = 0; i < 70; ++i) choice.note_step(unrelated(4, 2'000), 1);
+  const double before = choice.correction();
+  pass(choice, false, 9, 10);
+  EXPECT_EQ(choice.correction(), before) << "too long ago";
+}
+
+// Loads that change at random, with costs as estimated: never much more than the best choice in hindsight, changes
+// included.
+TEST(LayoutChoice, IsNeverFarFromTheBestInHindsight) {
+  std::mt19937 random(20261127);
+  for (int run = 0; run < 300; ++run) {
+    LayoutChoice choice(kSmall);
+    bool own = false;
+    double spent = 0;
+    std::array<double, 2> best{0, kFirstChangeMs};  // the least cost of ending in a pool, and in cells of their own
+    for (int phase = 0; phase < 40; ++phase) {
+      const std::size_t requests = 1 + random() % 8;
+      const DecodedView decoded =
+          random() % 2 == 0 ? unrelated(requests, 100 + random() % 2'000) : sharing(requests, random() % 4'000, 50);
+      const double own_ms = 5 + static_cast<double>(random() % 40);
+      const double pool_ms = own_ms * pool_to_own(kSmall, decoded);
+      for (std::size_t step = random() % 100; step-- > 0;) {
+        const double ms = own ? own_ms : pool_ms;
+        choice.note_step(decoded, ms);
+        spent += ms;
+        best = {best[0] + pool_ms, best[1] + own_ms};
+        best = {std::min(best[0], best[1] + kFirstChangeMs), std::min(best[1], best[0] + kFirstChangeMs)};
+        if (!choice.change_pays()) continue;
+        own = !own;
+        spent += kFirstChangeMs;
+        choice.note_changed(own, kFirstChangeMs / 2);
+      }
+    }
+    EXPECT_LE(spent, 1.35 * std::min(best[0], best[1]) + 2 * kFirstChangeMs) << "run " << run;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::policy
