@@ -436,11 +436,6 @@ std::vector<std::string> unified(const char* parallel, const char* context) {
   return {"-np", parallel, "-c", context, "-kvu"};
 }
 
-// Each stream has cells of its own, as in llama-server at -np. Peers run once more with -kvu.
-std::vector<std::string> separate(const char* parallel, const char* context) {
-  return {"-np", parallel, "-c", context, "-no-kvu"};
-}
-
 }  // namespace
 
 Json one_message(std::string_view text) { return Json::array({chat_message("user", text)}); }
@@ -454,8 +449,8 @@ const std::vector<LoadScenario>& load_scenarios() {
       {.name = "short", .flags = unified("4", "24576"), .run = run_short},
       {.name = "gap", .flags = unified("4", "49152"), .run = run_gap},
       {.name = "one", .flags = flags_of("1", "4096"), .run = run_one},
-      {.name = "streams", .flags = separate("8", "8192"), .other_layout = "-kvu", .run = run_streams},
-      {.name = "long-streams", .flags = separate("8", "20480"), .other_layout = "-kvu", .run = run_long_streams},
+      {.name = "streams", .flags = flags_of("8", "8192"), .other_layout = "-kvu", .run = run_streams},
+      {.name = "long-streams", .flags = flags_of("8", "20480"), .other_layout = "-kvu", .run = run_long_streams},
       {.name = "shared-streams", .flags = flags_of("8", "20480"), .other_layout = "-no-kvu", .run = run_shared_streams},
       {.name = "herd", .flags = unified("8", "32768"), .run = run_herd},
       {.name = "agents", .flags = unified("6", "16384"), .run = run_agents},
