@@ -447,10 +447,11 @@ Status take_model(const std::vector<std::string>& arguments, const std::vector<s
   return {};
 }
 
-// Settles what --kv-unified and --repeatable mean for the model's memory.
+// Settles what --kv-unified and --repeatable, or their absence, mean for the model's memory.
 Status settle_cells(ServeOptions& options) {
   engine::llama::ModelOptions& model = options.model;
   model.own_cells = model.repeatable || options.pool == false;
+  model.choose_cells = !model.repeatable && !options.pool;
   if (!model.repeatable) return {};
   if (options.pool == true) {
     return invalid(

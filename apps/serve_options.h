@@ -115,7 +115,7 @@ struct MediaOptions {
 
 struct ServeOptions {
   engine::llama::ModelOptions model;  // its salt is the text of `salt_file`
-  std::optional<bool> pool;           // --kv-unified; with --repeatable it settles model.own_cells
+  std::optional<bool> pool;           // --kv-unified; with --repeatable it settles model.own_cells; empty: chosen
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   EmbeddingOptions embeddings;

@@ -62,8 +62,8 @@ struct Description {
   MemoryClass memory_class = MemoryClass::kUncached;
   std::string memory_class_reason;   // one line: why this class was chosen
   std::uint32_t context_tokens = 0;  // longest prompt + reply: all cells, or those of one sequence (own_cells)
-  bool own_cells = false;            // cache::ModelMemory::own_cells()
-  bool may_have_own_cells = false;   // sequences of this class of memory can, as far as is known without a trial
+  bool own_cells = false;            // each sequence has cells of its own, always
+  bool can_lay_out = false;          // Engine::lay_out(): begins with one pool
   std::string no_own_cells = {};     // one line: why not, though they were asked for
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;  // most tokens per decode call
@@ -160,6 +160,10 @@ class Engine {
   // Overwrites all cells. libllama frees a cell without that, and masks or clears its contents by products, so that a
   // NaN in it reaches the requests that are computed next to it or in it. Precondition: all sequences are empty.
   virtual void wipe() = 0;
+  // Makes the memory anew: each sequence has cells of its own, or all share one pool (cache::ModelMemory::own_cells).
+  // memory() stays the same object; its sequence_count() may be another. Takes as long as allocating all cells. After
+  // an error the memory is as it was before. Precondition: all sequences are empty.
+  virtual Status lay_out(bool /*own_cells*/) { return unsupported("the layout of this model's memory is fixed"); }
   // Puts a chunk, or a slice of it, at the end of `seq`. Leaves the logits of the last embedding as those of batch
   // entry 0, for has_finite_logits() only: a token must be decoded after the chunk. Within a chunk the sequence may
   // only be computed on, forked or cut at the chunk's beginning or before it, or cleared. Preconditions: the ids are

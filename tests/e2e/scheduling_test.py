@@ -139,19 +139,6 @@ class Scheduling(FlagCase):
         wait_until(lambda: metrics(server)[0]["kvkeep_open_prompt_tokens"] == 0, "all prompts are gone")
 
 
-    def test_unrelated_streams_in_one_pool_are_told_of_the_other_layout(self):
-        server = self.server("-c", 4 * CONTEXT, "-np", 4)
-        streams = [server.stream(COMPLETION, {"prompt": words(900, n), "max_tokens": CONTEXT, "ignore_eos": True,
-                                              "stream": True}) for n in range(4)]
-        for stream in streams:
-            next(stream)
-        wait_until(lambda: "with -no-kvu each has" in server.log(), "the log names the layout")
-        for stream in streams:
-            stream.close()
-        self.assertEqual(server.log().count("with -no-kvu each has"), 1)
-        self.assertIn(f"{CONTEXT} cells of its own", server.log())
-
-
 class Deadlines(FlagCase):
     def test_a_request_that_waits_too_long_is_refused(self):
         server = self.server("-c", CONTEXT, "-np", 1, "--metrics")

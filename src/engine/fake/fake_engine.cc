@@ -27,7 +27,7 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.memory_class = options.memory_class;
   description.memory_class_reason = "chosen by options";
   description.own_cells = options.own_cells;
-  description.may_have_own_cells = options.memory_class == MemoryClass::kSliceable;
+  description.can_lay_out = options.own_sequences > 0;
   description.context_tokens = options.own_cells ? options.cells / options.sequences : options.cells;
   description.context_train_tokens = options.cells;
   description.batch_tokens = options.batch_tokens;
@@ -102,7 +102,7 @@ DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
 
 bool FakeEngine::cells_suffice(std::span<const BatchToken> batch) const {
   if (batch.empty()) return true;
-  if (!options_.own_cells) return batch.size() <= memory_.cells_available(batch.front().seq);
+  if (!memory_.own_cells()) return batch.size() <= memory_.cells_available(batch.front().seq);
   return std::ranges::all_of(batch, [&](const BatchToken& entry) {
     const auto wanted = std::ranges::count(batch, entry.seq, &BatchToken::seq);
     return static_cast<std::size_t>(wanted) <= memory_.cells_available(entry.seq);
@@ -170,6 +170,13 @@ bool FakeEngine::has_finite_logits(std::size_t index) const {
 void FakeEngine::wipe() {
   KVKEEP_ASSERT(memory_.cells_used() == 0, "cells are wiped while no sequence holds any");
   ++wipes_;
+}
+
+Status FakeEngine::lay_out(bool own_cells) {
+  if (!description_.can_lay_out) return Engine::lay_out(own_cells);
+  if (faults_.fires(&FakeFaults::fail_lay_out)) return no_space("the memory was not made anew, on demand");
+  memory_.lay_out(own_cells);
+  return {};
 }
 
 TokenId FakeEngine::sample(Sampler& sampler, std::size_t index) {

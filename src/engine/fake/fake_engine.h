@@ -43,6 +43,7 @@ class FakeEngine final : public Engine {
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   bool has_finite_logits(std::size_t index) const override;
   void wipe() override;
+  Status lay_out(bool own_cells) override;
   DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;

@@ -36,9 +36,10 @@ StateOptions state_options_of(const FakeOptions& options) {
           options.window_tokens, options.window_slack, options.state_bytes};
 }
 
-CellLedger ledger_of(const FakeOptions& options) {
-  if (!options.own_cells) return {options.cells, options.sequences};
-  return CellLedger::with_own_cells(options.cells / options.sequences, options.sequences);
+CellLedger ledger_of(const FakeOptions& options, bool own_cells) {
+  if (!own_cells) return {options.cells, options.sequences};
+  const std::uint32_t sequences = options.own_sequences > 0 ? options.own_sequences : options.sequences;
+  return CellLedger::with_own_cells(options.cells / sequences, sequences);
 }
 
 }  // namespace
@@ -47,10 +48,18 @@ FakeMemory::FakeMemory(const FakeOptions& options, FaultCountdown& faults)
     : options_(options),
       state_options_(state_options_of(options)),
       faults_(faults),
-      ledger_(ledger_of(options)),
+      own_cells_(options.own_cells),
+      ledger_(ledger_of(options, own_cells_)),
       rows_(std::size_t{options.cells} * options.row_bytes),
       sequences_(options.sequences, SequenceState(state_options_)) {
   KVKEEP_ASSERT(options_.row_bytes >= 8 && options_.state_bytes >= 8, "rows and states are long enough to differ");
+}
+
+void FakeMemory::lay_out(bool own_cells) {
+  KVKEEP_ASSERT(cells_used() == 0, "the memory is made anew while no sequence holds any of it");
+  own_cells_ = own_cells;
+  ledger_ = ledger_of(options_, own_cells);
+  sequences_.assign(ledger_.sequence_count(), SequenceState(state_options_));
 }
 
 MutableByteSpan FakeMemory::row_of(std::uint32_t cell) {
@@ -206,7 +215,7 @@ Status FakeMemory::fork(SeqId from, SeqId to, Position end) {
   if (faults_.fires(&FakeFaults::fail_fork)) return no_space("fork failed on demand");
   ++counters_.forks;
   ledger_.fork(from, to, end);
-  for (std::size_t i = 0; options_.own_cells && i < end.value(); ++i) {
+  for (std::size_t i = 0; own_cells_ && i < end.value(); ++i) {
     std::ranges::copy(row_of(ledger_.cells(from)[i]), row_of(ledger_.cells(to)[i]).begin());
   }
   state_of(to) = state_of(from).cut(end.value());

@@ -23,6 +23,8 @@ namespace kvkeep::engine::fake {
 struct FakeOptions {
   std::uint32_t cells = 4096;
   bool own_cells = false;  // each sequence has cells / sequences of its own
+  // FakeEngine::lay_out(): so many sequences have cells of their own then; 0: the layout is fixed.
+  std::uint32_t own_sequences = 0;
   std::uint32_t sequences = 4;
   std::uint32_t batch_tokens = 512;
   std::uint32_t vocabulary_size = 1000;
@@ -51,6 +53,7 @@ struct FakeFaults {
   std::uint32_t fail_fork = 0;        // kNoSpace
   std::uint32_t fail_point = 0;       // restore_point: kDamaged
   std::uint32_t fail_shift = 0;       // kUnsupported
+  std::uint32_t fail_lay_out = 0;     // kNoSpace
 };
 
 // Counted by the engine thread, read by any: a request is answered before its sequence is captured and released.
@@ -88,7 +91,7 @@ class FakeMemory final : public cache::ModelMemory {
   std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
   std::uint32_t cells_total() const override { return ledger_.total(); }
   std::uint32_t cells_used() const override { return ledger_.used(); }
-  bool own_cells() const override { return options_.own_cells; }
+  bool own_cells() const override { return own_cells_; }
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
   cache::StateShape shape() const override;
@@ -112,6 +115,9 @@ class FakeMemory final : public cache::ModelMemory {
   void set_on_restore(std::function<void(std::size_t rows)> hook) { on_restore_ = std::move(hook); }
   void set_on_save(std::function<void(std::size_t rows)> hook) { on_save_ = std::move(hook); }
 
+  // For the engine's lay_out(). Precondition: all sequences are empty.
+  void lay_out(bool own_cells);
+
   // For the engine's decode.
   std::uint32_t cells_available(SeqId seq) const { return ledger_.available(seq); }
   // Computes the token's row at the sequence's end. Returns the value to sample from. Precondition: a cell is free.
@@ -132,6 +138,7 @@ class FakeMemory final : public cache::ModelMemory {
   const FakeOptions options_;
   const StateOptions state_options_;
   FaultCountdown& faults_;
+  bool own_cells_;
   CellLedger ledger_;
   std::vector<std::byte> rows_;
   std::vector<SequenceState> sequences_;

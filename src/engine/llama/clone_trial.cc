@@ -440,7 +440,7 @@ std::vector<std::string> trial_arguments(const ModelOptions& options, CloneShape
           flash,
           std::string(to_string(shape)),
           kind == TrialKind::kParts ? "parts" : "whole",
-          options.own_cells ? "own" : "pool"};
+          options.own_cells || options.choose_cells ? "own" : "pool"};
 }
 
 Status run_clone_trial(const std::vector<std::string>& arguments, const TrialReport& report) {

@@ -126,7 +126,8 @@ Result<std::unique_ptr<LlamaEmbedder>> LlamaEmbedder::make(const Weights& weight
   Result<ContextHandle> context = best_context(weights, pooling);
   if (!context) return with_advice(context.error());
   TRY(apply_loras(weights.options, model, **context));
-  TRY(apply_control_vectors(weights.options, model, **context));
+  TRY_ASSIGN(const auto vectors, read_control_vectors(weights.options, model));
+  if (vectors) TRY(set_control_vectors(**context, *vectors));
   EmbedderDescription description = describe_embedder(weights, **context);
   std::unique_ptr<LlamaEmbedder> made(new LlamaEmbedder(weights, std::move(*context), std::move(description)));
   const std::vector<TokenId> first{std::max(llama_vocab_bos(llama_model_get_vocab(&model)), 0)};

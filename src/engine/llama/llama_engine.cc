@@ -35,25 +35,32 @@ namespace kvkeep::engine::llama {
 LlamaEngine::LlamaEngine(Parts parts)
     : model_(std::move(parts.model)),
       pools_(std::move(parts.pools)),
+      plan_(std::move(parts.plan)),
       context_(std::move(parts.context)),
       adapters_(std::move(parts.adapters)),
       memory_(std::move(parts.memory)),
+      shown_memory_(*memory_),
       vocabulary_(std::move(parts.vocabulary)),
       description_(std::move(parts.description)),
       start_scales_(scales_of(description_.adapters)),
       chains_(*llama_model_get_vocab(model_.get()), description_.context_tokens) {
+  used_scales_ = start_scales_;
+  prepare_context();
+}
+
+void LlamaEngine::prepare_context() {
   const auto is_cancelled = [](void* engine) { return static_cast<LlamaEngine*>(engine)->cancelled_.load(); };
   llama_set_abort_callback(context_.get(), is_cancelled, this);
-  used_scales_ = start_scales_;
   // Only now: a thread that was made by a thread with a place of its own, such as the one that joins rows, has it too.
   if (pools_ != nullptr) pools_->attach(*context_);
+  shown_memory_.show(*memory_);
 }
 
 // libllama computes streams together only where their numbers follow each other in the batch.
 void LlamaEngine::order_batch(std::span<const BatchToken> batch) {
   batch_places_.resize(batch.size());
   std::iota(batch_places_.begin(), batch_places_.end(), 0);
-  if (!description_.own_cells || std::ranges::is_sorted(batch, {}, &BatchToken::seq)) return;
+  if (!memory_->own_cells() || std::ranges::is_sorted(batch, {}, &BatchToken::seq)) return;
   std::vector<std::int32_t> entries = batch_places_;
   std::ranges::stable_sort(entries, {}, [&](std::int32_t entry) { return batch[static_cast<std::size_t>(entry)].seq; });
   for (std::size_t place = 0; place < entries.size(); ++place) {
@@ -86,7 +93,7 @@ bool LlamaEngine::all_complete(std::span<const BatchToken> batch) const {
 }
 
 bool LlamaEngine::cells_suffice(std::span<const BatchToken> batch) const {
-  if (!description_.own_cells) return batch.size() <= memory_->cells_available(batch.front().seq);
+  if (!memory_->own_cells()) return batch.size() <= memory_->cells_available(batch.front().seq);
   std::map<SeqId, std::size_t> needed;
   for (const BatchToken& entry : batch) ++needed[entry.seq];
   return std::ranges::all_of(needed,
@@ -249,6 +256,22 @@ Result<ContextHandle> conversations_context(const ModelOptions& options, llama_m
   return make_context(params, model);
 }
 
+// The sequences of a context: in a pool, rows may pass through one more.
+std::uint32_t count_sequences(const ModelOptions& options, MemoryClass memory_class, std::uint32_t conversations) {
+  return conversations + (needs_scratch(memory_class) && !options.own_cells ? 1 : 0);
+}
+
+// Returns true if the engine may change the layout: a trial passed, and RoPE's factors, which depend on how long a
+// sequence may become, are the same in both.
+bool can_lay_out(const Weights& weights, const ModelOptions& options, const ClassFinding& finding) {
+  if (!options.choose_cells || options.own_cells || !finding.own_cells || options.parallel < 2) return false;
+  const auto factors = [&](std::uint32_t tokens) {
+    return rope_factors_in_use(weights.shape, options.kv_overrides, tokens);
+  };
+  constexpr std::uint32_t kStep = 256;  // libllama rounds each sequence's cells up to multiples of it
+  return factors(*options.n_ctx) == factors((*options.n_ctx / options.parallel + kStep - 1) / kStep * kStep);
+}
+
 // The tokens from which the state's parts are learnt. A batch of the usual size makes libllama allocate the memory that
 // prompts will need.
 std::vector<llama_token> first_tokens(const llama_context& context, const llama_model& model, bool warmup) {
@@ -357,17 +380,20 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
                        verdict.no_own_cells);
   }
   TRY_ASSIGN(const std::uint32_t conversations, count_conversations(options, model, memory_class));
-  const std::uint32_t scratch = needs_scratch(memory_class) && !options.own_cells ? 1 : 0;
-  TRY_ASSIGN(parts.context, conversations_context(options, model, conversations + scratch));
+  TRY_ASSIGN(parts.context,
+             conversations_context(options, model, count_sequences(options, memory_class, conversations)));
   if (llama_get_memory(parts.context.get()) == nullptr) return only_embeds(options.path);
   parts.pools = weights.pools;
   FingerprintParts fingerprint{.devices = device_names(weights.params, *options.gpu_layers, options.operation_offload)};
   fingerprint.rope_factors =
       rope_factors_in_use(weights.shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));
   TRY_ASSIGN(Loras loras, apply_loras(options, model, *parts.context));
-  TRY_ASSIGN(const std::vector<std::string> vectors, apply_control_vectors(options, model, *parts.context));
+  TRY_ASSIGN(parts.plan.vectors, read_control_vectors(options, model));
+  if (parts.plan.vectors) TRY(set_control_vectors(*parts.context, *parts.plan.vectors));
   fingerprint.adapters = std::move(loras.names);
-  fingerprint.adapters.insert(fingerprint.adapters.end(), vectors.begin(), vectors.end());
+  if (const auto& vectors = parts.plan.vectors) {
+    fingerprint.adapters.insert(fingerprint.adapters.end(), vectors->names.begin(), vectors->names.end());
+  }
   parts.adapters = std::move(loras.handles);
   TRY_ASSIGN(const StateParts state, learn_parts(options, *parts.context, verdict));
   parts.memory = make_memory(*parts.context, conversations, state, verdict.finding, options.own_cells);
@@ -379,16 +405,53 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::make(const Weights& weights) {
   fingerprint.sequences = llama_n_seq_max(parts.context.get());
   parts.description = describe(weights, *parts.context);
   parts.description.own_cells = options.own_cells;
-  parts.description.may_have_own_cells = can_have_own_cells(memory_class, state);
+  parts.description.can_lay_out = can_lay_out(weights, options, verdict.finding);
   parts.description.context_tokens =
       options.own_cells ? llama_n_ctx_seq(parts.context.get()) : llama_n_ctx(parts.context.get());
   if (weights.options.own_cells && !options.own_cells) parts.description.no_own_cells = verdict.no_own_cells;
+  if (options.choose_cells && !verdict.finding.own_cells) {
+    spdlog::debug("the layout of cells does not change: {}", verdict.no_own_cells);
+  }
   parts.description.compute_kinds = device_kinds(weights.params, *options.gpu_layers, options.operation_offload);
   add_memory_class(verdict, state, parts.description);
   parts.description.adapters = std::move(loras.adapters);
   parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));
   parts.description.fingerprint = fingerprint_hash(parts.description.fingerprint_text);
+  parts.plan.options = std::move(options);
+  parts.plan.finding = verdict.finding;
+  parts.plan.state = state;
+  parts.plan.pooled = conversations;
   return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));
+}
+
+// LlamaEngine::lay_out: another context on the same weights.
+
+Status LlamaEngine::renew_context(bool own_cells) {
+  ModelOptions options = plan_.options;
+  options.own_cells = own_cells;
+  const std::uint32_t conversations = own_cells ? options.parallel : plan_.pooled;
+  const std::uint32_t sequences = count_sequences(options, plan_.finding.memory_class, conversations);
+  TRY_ASSIGN(ContextHandle context, conversations_context(options, *model_, sequences));
+  if (plan_.vectors) TRY(set_control_vectors(*context, *plan_.vectors));
+  if (!set_scales(*context, adapters_, used_scales_)) return invalid("libllama does not accept the LoRA adapters");
+  memory_ = make_memory(*context, conversations, *plan_.state, plan_.finding, own_cells);
+  context_ = std::move(context);
+  prepare_context();
+  return {};
+}
+
+// The cells of both layouts rarely fit into memory at the same time: the old ones go first.
+Status LlamaEngine::lay_out(bool own_cells) {
+  if (!description_.can_lay_out) return Engine::lay_out(own_cells);
+  if (own_cells == memory_->own_cells()) return {};
+  KVKEEP_ASSERT(memory_->cells_used() == 0, "a context is made anew while no sequence holds any of it");
+  memory_.reset();
+  context_.reset();
+  Status renewed = renew_context(own_cells);
+  if (renewed) return renewed;
+  const Status former = renew_context(!own_cells);
+  KVKEEP_ASSERT(former.ok(), "the memory that was freed a moment ago is there");
+  return renewed;
 }
 
 }  // namespace kvkeep::engine::llama

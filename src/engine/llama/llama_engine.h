@@ -1,19 +1,21 @@
 #pragma once
 
 // The engine on libllama: one model, one context, many sequences, whose KV memory is one pool of cells or has cells for
-// each of them (ModelOptions::own_cells).
+// each of them (ModelOptions::own_cells), or goes from one to the other by a new context (lay_out).
 //
 // Sequences 0 .. sequence_count() - 1 hold conversations; if rows pass through a scratch sequence, there is one more.
 // Engine thread only, except for what engine.h names. One decode at a time, as libllama demands.
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine.h"
 #include "engine/llama/library.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "engine/llama/model_options.h"
+#include "engine/llama/relaid_memory.h"
 #include "engine/llama/sampler_chain.h"
 #include "engine/llama/sequence_memory.h"
 #include "engine/llama/weights.h"
@@ -34,10 +36,11 @@ class LlamaEngine final : public Engine {
   llama_context& context() { return *context_; }
 
   const Description& description() const override { return description_; }
-  cache::ModelMemory& memory() override { return *memory_; }
+  cache::ModelMemory& memory() override { return shown_memory_; }
   void use_adapters(const AdapterScales& scales) override;
   bool has_finite_logits(std::size_t index) const override;
   void wipe() override;
+  Status lay_out(bool own_cells) override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   DecodeStatus decode_media(SeqId seq, const MediaChunk& chunk) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
@@ -48,9 +51,18 @@ class LlamaEngine final : public Engine {
   std::uint64_t tokens_decoded() const override { return tokens_decoded_; }
 
  private:
+  // All that a context for conversations is made of again.
+  struct Plan {
+    ModelOptions options;
+    ClassFinding finding = {};
+    std::optional<StateParts> state = {};  // once it was learnt
+    std::uint32_t pooled = 0;              // conversations that share one pool
+    std::optional<ControlVectors> vectors = {};
+  };
   struct Parts {
     ModelHandle model;
     std::shared_ptr<ThreadPools> pools;
+    Plan plan;
     ContextHandle context;
     std::vector<llama_adapter_lora*> adapters;  // the model owns them
     std::unique_ptr<SequenceMemory> memory;
@@ -58,6 +70,9 @@ class LlamaEngine final : public Engine {
     Description description;
   };
   explicit LlamaEngine(Parts parts);
+
+  void prepare_context();
+  Status renew_context(bool own_cells);
 
   bool all_complete(std::span<const BatchToken> batch) const;
   bool cells_suffice(std::span<const BatchToken> batch) const;
@@ -73,9 +88,11 @@ class LlamaEngine final : public Engine {
   std::atomic<std::uint64_t> tokens_decoded_ = 0;
   ModelHandle model_;
   std::shared_ptr<ThreadPools> pools_;  // null: the library's own
+  const Plan plan_;
   ContextHandle context_;
   std::vector<llama_adapter_lora*> adapters_;
   std::unique_ptr<SequenceMemory> memory_;
+  RelaidMemory shown_memory_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   Description description_;
   const AdapterScales start_scales_;

@@ -22,8 +22,8 @@ namespace kvkeep::engine::llama {
 struct ClassVerdict {
   ClassFinding finding;
   std::string reason;  // one line
-  // One line: why sequences cannot have cells of their own, if ModelOptions::own_cells asks for that and
-  // finding.own_cells is false.
+  // One line: why sequences cannot have cells of their own, if ModelOptions::own_cells or choose_cells asks
+  // for that and finding.own_cells is false.
   std::string no_own_cells = {};
   // False if there is no clone, so that nothing was tried: whole states must be tried in the model's own context.
   bool tried = true;

@@ -140,6 +140,9 @@ struct ModelOptions {
   // No prefix is then shared in memory, and a conversation has at most n_ctx / parallel tokens. Sliceable and windowed
   // models, and hybrid ones without a window; others keep one pool.
   bool own_cells = false;
+  // The layout may change while the model is in use (Engine::lay_out), if a trial shows that state goes over. Without
+  // effect on models that keep one pool, and with own_cells.
+  bool choose_cells = false;
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;
   std::optional<bool> flash_attention;  // empty: if model and device support it

@@ -84,6 +84,22 @@ TEST_F(RopeFactorsTest, WithoutAnOriginalLengthItIsTheTrainedOne) {
   EXPECT_NE(trained_longer.rows, trained_shorter.rows);
 }
 
+// In cells of its own a sequence is shorter, and would have other rows.
+TEST_F(RopeFactorsTest, TheLayoutChangesOnlyWhereTheFactorsStay) {
+  make_longrope_model(path_, 1024);
+  const auto can_change = [&](std::uint32_t n_ctx) {
+    ModelOptions options = tiny_options();
+    options.path = path_;
+    options.n_ctx = n_ctx;
+    options.parallel = 2;
+    options.choose_cells = true;
+    return load_or_die(options)->description().can_lay_out;
+  };
+  EXPECT_TRUE(can_change(1024)) << "short in both";
+  EXPECT_FALSE(can_change(2048)) << "long, and short with 1,024 cells of its own";
+  EXPECT_TRUE(can_change(4096)) << "long in both";
+}
+
 TEST_F(RopeFactorsTest, ModelsWithoutThemHaveNoSuchLine) {
   EXPECT_FALSE(has({{}, load_or_die(tiny_options())->description().fingerprint_text, {}}, "rope_factors"));
 }

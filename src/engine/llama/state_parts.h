@@ -66,7 +66,8 @@ struct ClassFinding {
   // For opaque: each sequence has as many cells as the context has tokens; if not, all share that many.
   bool cells_per_sequence = false;
   // For sliceable, windowed and hybrid: sequences may have cells of their own (stream_memory.h), and state goes over
-  // from such a memory to one with a pool, and back. Tried only where ModelOptions::own_cells asks for it.
+  // from such a memory to one with a pool, and back. Tried only where ModelOptions::own_cells or choose_cells asks
+  // for it.
   bool own_cells = false;
 };
 

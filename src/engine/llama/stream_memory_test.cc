@@ -86,7 +86,7 @@ std::vector<std::vector<std::byte>> state_of(LlamaEngine& engine, SeqId seq) {
 TEST_P(StreamMemoryTest, TheLayoutIsDescribed) {
   EXPECT_TRUE(own_.description().own_cells) << own_.description().no_own_cells;
   EXPECT_TRUE(own_.memory().own_cells());
-  EXPECT_TRUE(pool_.description().may_have_own_cells);
+  EXPECT_FALSE(pool_.description().can_lay_out) << "nobody asked for a choice";
   EXPECT_FALSE(pool_.memory().own_cells());
   EXPECT_EQ(own_.description().memory_class, GetParam().memory_class);
   EXPECT_EQ(own_.description().context_tokens, 768U);
@@ -230,6 +230,46 @@ TEST_P(StreamMemoryTest, MoreRowsThanASequenceHasCellsAreRefused) {
   EXPECT_EQ(own_.memory().length(kSecond), Position{0});
 }
 
+// One engine goes from the pool to cells of their own and back, twice: what was saved before is restored after, and
+// what is computed then has the bits of an engine that was made so.
+TEST_P(StreamMemoryTest, AnEngineChangesTheLayout) {
+  ModelOptions options = options_with(GetParam(), false);
+  options.choose_cells = true;
+  const auto engine = load_or_die(options);
+  ASSERT_TRUE(engine->description().can_lay_out);
+  EXPECT_EQ(engine->description().fingerprint, pool_.description().fingerprint);
+  cache::ModelMemory& memory = engine->memory();
+  const std::uint32_t pooled = memory.sequence_count();
+  const auto expected = undisturbed();
+  for (int turn = 0; turn < 2; ++turn) {
+    const RecordedRun run(*engine, kSecond, TokenSpan(text_).first(kEnd));
+    const auto state = state_of(*engine, kSecond);
+    clear_all(*engine);
+    ASSERT_TRUE(engine->lay_out(true).ok());
+    EXPECT_TRUE(memory.own_cells());
+    EXPECT_EQ(&engine->memory(), &memory);
+    EXPECT_EQ(memory.sequence_count(), 3U);
+    EXPECT_EQ(memory.cells_total(), 3U * 768U);
+    ASSERT_TRUE(run.restore_into(*engine, kThird, kEnd).ok());
+    ASSERT_TRUE(run.restore_into(own_, kThird, kEnd).ok());
+    EXPECT_EQ(state_of(*engine, kThird), state_of(own_, kThird));
+    const auto rows = save(*engine, kThird, token_range(0, kEnd));
+    clear_all(own_);
+    memory.clear(kThird);
+    EXPECT_EQ(go_on(*engine, kFirst, text_, kSingle), expected);
+    clear_all(*engine);
+    ASSERT_TRUE(engine->lay_out(false).ok());
+    EXPECT_FALSE(memory.own_cells());
+    EXPECT_EQ(memory.sequence_count(), pooled);
+    const TokenRange all = token_range(0, kEnd);
+    const cache::RowPiece piece{all, all, rows};
+    ASSERT_TRUE(memory.restore_rows(kFirst, std::span(&piece, 1)).ok());
+    EXPECT_EQ(save(*engine, kFirst, all), state[0]);
+    clear_all(*engine);
+  }
+  EXPECT_TRUE(engine->lay_out(false).ok()) << "it is so already";
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, StreamMemoryTest,
                          ::testing::Values(ClassModel{"llama", 0, MemoryClass::kSliceable},
                                            ClassModel{"gemma3", 64, MemoryClass::kWindowed},
@@ -264,16 +304,31 @@ TEST(StreamMemoryKinds, OtherModelsKeepOnePoolAndSayWhy) {
   const ClassModel mamba{"mamba", 0, MemoryClass::kRecurrent};
   const auto engine = load_or_die(options_with(mamba, true));
   EXPECT_FALSE(engine->description().own_cells);
-  EXPECT_FALSE(engine->description().may_have_own_cells);
   EXPECT_NE(engine->description().no_own_cells, "");
   EXPECT_EQ(engine->description().context_tokens, 3U * 768U);
   for (const ClassModel& other :
        {ClassModel{"lfm2", 64, MemoryClass::kHybrid}, ClassModel{"deepseek4", 0, MemoryClass::kOpaque}}) {
     const auto loaded = load_or_die(options_with(other, true));
     EXPECT_FALSE(loaded->description().own_cells);
-    EXPECT_FALSE(loaded->description().may_have_own_cells) << other.architecture;
     EXPECT_NE(loaded->description().no_own_cells, "") << other.architecture;
   }
+}
+
+TEST(StreamMemoryKinds, OtherModelsHaveNoChoice) {
+  for (const ClassModel& other :
+       {ClassModel{"mamba", 0, MemoryClass::kRecurrent}, ClassModel{"lfm2", 64, MemoryClass::kHybrid},
+        ClassModel{"deepseek4", 0, MemoryClass::kOpaque}}) {
+    ModelOptions options = options_with(other, false);
+    options.choose_cells = true;
+    const auto engine = load_or_die(options);
+    EXPECT_FALSE(engine->description().can_lay_out) << other.architecture;
+    EXPECT_FALSE(engine->lay_out(true).ok());
+    EXPECT_FALSE(engine->memory().own_cells());
+  }
+  ModelOptions alone = options_with({"llama", 0, MemoryClass::kSliceable}, false);
+  alone.choose_cells = true;
+  alone.parallel = 1;
+  EXPECT_FALSE(load_or_die(alone)->description().can_lay_out) << "one request has all cells in either layout";
 }
 
 TEST(StreamMemoryKinds, RepeatableStateIsSetApart) {

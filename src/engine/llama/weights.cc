@@ -244,25 +244,31 @@ Result<Loras> apply_loras(const ModelOptions& options, llama_model& model, llama
   return loras;
 }
 
-Result<std::vector<std::string>> apply_control_vectors(const ModelOptions& options, llama_model& model,
-                                                       llama_context& context) {
-  std::vector<std::string> names;
-  if (options.control_vectors.empty()) return names;
+Result<std::optional<ControlVectors>> read_control_vectors(const ModelOptions& options, llama_model& model) {
+  if (options.control_vectors.empty()) return std::optional<ControlVectors>();
   const std::int32_t layers = llama_model_n_layer(&model);
-  const std::int32_t embedding_size = llama_model_n_embd(&model);
   const auto [from, to] = options.control_vector_layers.value_or(std::pair(0, 0));
-  const std::int32_t first = std::max(from, 1);
-  const std::int32_t last = to > 0 ? to : layers;
-  std::vector<float> sum(static_cast<std::size_t>(layers - 1) * static_cast<std::size_t>(embedding_size));
+  ControlVectors vectors{.names = {},
+                         .sum = {},
+                         .embedding_size = llama_model_n_embd(&model),
+                         .first = std::max(from, 1),
+                         .last = to > 0 ? to : layers};
+  vectors.sum.resize(static_cast<std::size_t>(layers - 1) * static_cast<std::size_t>(vectors.embedding_size));
   for (const ScaledFile& option : options.control_vectors) {
     TRY_ASSIGN(const std::string hash, file_hash(option.path));
-    TRY(add_control_vector(option, static_cast<std::size_t>(embedding_size), sum));
-    names.push_back(fmt::format("control_vector {} strength={} layers={}..{}", hash, option.scale, first, last));
+    TRY(add_control_vector(option, static_cast<std::size_t>(vectors.embedding_size), vectors.sum));
+    vectors.names.push_back(
+        fmt::format("control_vector {} strength={} layers={}..{}", hash, option.scale, vectors.first, vectors.last));
   }
-  if (llama_set_adapter_cvec(&context, sum.data(), sum.size(), embedding_size, first, last) != 0) {
+  return std::optional(std::move(vectors));
+}
+
+Status set_control_vectors(llama_context& context, const ControlVectors& vectors) {
+  const std::vector<float>& sum = vectors.sum;
+  if (llama_set_adapter_cvec(&context, sum.data(), sum.size(), vectors.embedding_size, vectors.first, vectors.last)) {
     return invalid("libllama does not accept these control vectors");
   }
-  return names;
+  return {};
 }
 
 Description describe(const Weights& weights, llama_context& context) {

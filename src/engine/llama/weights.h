@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,9 +58,19 @@ AdapterScales scales_of(const std::vector<LoraAdapter>& adapters);
 // Returns false if libllama does not accept the adapters together.
 bool set_scales(llama_context& context, std::vector<llama_adapter_lora*>& adapters, AdapterScales scales);
 
-// The same for control vectors. Returns one line for each, with a hash of its contents and its strength.
-Result<std::vector<std::string>> apply_control_vectors(const ModelOptions& options, llama_model& model,
-                                                       llama_context& context);
+// The sum of all control vectors that are given, for the layers from the first to the last.
+struct ControlVectors {
+  std::vector<std::string> names;  // a line each, with a hash of the contents and the strength
+  std::vector<float> sum;
+  std::int32_t embedding_size = 0;
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+};
+
+// Returns nullopt if `options` name none. Errors as apply_loras.
+Result<std::optional<ControlVectors>> read_control_vectors(const ModelOptions& options, llama_model& model);
+// kInvalid if libllama does not accept them.
+Status set_control_vectors(llama_context& context, const ControlVectors& vectors);
 
 // Returns the facts that need no sequence: all but the memory class and the fingerprint.
 Description describe(const Weights& weights, llama_context& context);

@@ -201,6 +201,7 @@ std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns) {
 void note_set_aside(Request& request, std::int64_t now_ns) {
   request.stats.waits.begin(WaitCause::kCells, now_ns);
   if (request.stats.predicted_tokens > 0 && request.paused_ns == 0) request.paused_ns = now_ns;
+  if (request.trace != nullptr) ++request.trace->set_aside;
 }
 
 void note_late(Request& branch, std::int64_t now_ns) {

@@ -1,7 +1,5 @@
 #include "server/run/schedule.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -47,12 +45,7 @@ ScheduleOptions schedule_options(const SchedulerOptions& options, bool on_grid) 
 
 Schedule::Schedule(const ScheduleOptions& options, const engine::Description& model, const cache::ModelMemory& memory,
                    const Sequences& sequences)
-    : options_(options), model_(model), memory_(memory), sequences_(sequences), layout_hint_(model, options.parallel) {}
-
-CellCounts Schedule::show_cells(std::span<const std::unique_ptr<Request>> running, const CellCounts& cells) {
-  if (const auto hint = layout_hint_.look(running, cells)) spdlog::info("{}", *hint);
-  return cells;
-}
+    : options_(options), model_(model), memory_(memory), sequences_(sequences) {}
 
 policy::ScheduleView Schedule::view(std::span<const std::unique_ptr<Request>> admitted, const RequestQueue& queue,
                                     const policy::Rates& rates) const {

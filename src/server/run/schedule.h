@@ -12,7 +12,6 @@
 #include "policy/next_call.h"
 #include "policy/restore.h"
 #include "policy/slice_meter.h"
-#include "server/run/layout_hint.h"
 #include "server/run/request.h"
 #include "server/run/request_queue.h"
 #include "server/run/sequences.h"
@@ -43,8 +42,6 @@ class Schedule {
                             const policy::Rates& rates) const;
   // Tokens of the request that the model's memory holds.
   std::size_t held(const Request& request) const;
-  // Returns the counts, after a look at them: the log may get a hint.
-  CellCounts show_cells(std::span<const std::unique_ptr<Request>> running, const CellCounts& cells);
   // How far apart state of a request that prefills is captured.
   CaptureStride capture_stride(const Request& request) const;
 
@@ -68,8 +65,7 @@ class Schedule {
   const cache::ModelMemory& memory_;
   const Sequences& sequences_;
   policy::SliceMeter slices_;
-  double spent_ms_ = 0;  // of this round's slice
-  LayoutHint layout_hint_;
+  double spent_ms_ = 0;               // of this round's slice
   std::uint64_t prefilled_last_ = 0;  // the number of the request that had the last slice
 };
 

@@ -12,6 +12,7 @@
 #include "server/run/awaited_prefix.h"
 #include "server/run/branches.h"
 #include "server/run/calls.h"
+#include "server/run/cell_layout.h"
 #include "server/run/context_shift.h"
 #include "server/run/embeddings.h"
 #include "server/run/encoded_media.h"
@@ -65,6 +66,8 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       schedule_(std::make_unique<Schedule>(schedule_options(options, cache.publishes()), engine.description(),
                                            engine.memory(), sequences_)),
       calls_(std::make_unique<Calls>(options.decode_with_prefill, options.pinned_slice_tokens, engine.description())),
+      layout_(std::make_unique<CellLayout>(options.parallel, engine, sequences_, cache, clock, inbox_,
+                                           [this](Request& each) { set_aside(each, true); })),
       media_(std::make_unique<EncodedMedia>(options.projector, clock, inbox_)),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       restorer_(std::make_unique<Restorer>(
@@ -121,6 +124,7 @@ void Scheduler::run() {
     for (const Question& question : asked) question(nullptr);
     drop_gone();
     sequences_.expire_idle();
+    changed_ |= layout_->look(active_);
     admit();
     compute_round();
     note_now();
@@ -130,9 +134,7 @@ void Scheduler::run() {
   end_all();
 }
 
-void Scheduler::note_now() {
-  inbox_.note_now(count_now(active_, *waiting_, *places_, schedule_->show_cells(active_, sequences_.count_cells())));
-}
+void Scheduler::note_now() { inbox_.note_now(count_now(active_, *waiting_, *places_, sequences_.count_cells())); }
 
 policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active_, *waiting_, rates_.rates()); }
 
@@ -142,11 +144,11 @@ policy::ScheduleView Scheduler::schedule() const { return schedule_->view(active
 void Scheduler::admit() {
   changed_ |= release_awaiting(*waiting_, active_, sequences_, clock_.monotonic_ns());
   if (active_.size() >= options_.parallel) waiting_->estimate(lookup_, terms(), kEstimatesPerRound);
-  if (!std::exchange(changed_, false)) return;
+  if (layout_->holds_starts() || !std::exchange(changed_, false)) return;
   for (const auto& request : active_) request->must_wait = false;
   for (std::size_t placeless = 0; placeless < kMostPlaceless;) {
     const auto next = policy::next_start(schedule());
-    if (!next) return;
+    if (!next || layout_->holds_starts()) return;
     if (next->from_queue) active_.push_back(waiting_->take(next->at));
     Request& request = next->from_queue ? *active_.back() : *active_[next->at];
     if (const auto end = ends(request, clock_.monotonic_ns())) finish(request, end->how, end->error);
@@ -177,7 +179,7 @@ bool Scheduler::start(Request& request) {
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens, &request.known_rest);
   inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
   if (await_prefix(request, policy::choose_prefix(found.view), active_, sequences_, clock_)) return true;
-  if (plan.start == policy::Plan::Start::kWait) {
+  if (layout_->begins_to_wait(request) || plan.start == policy::Plan::Start::kWait) {
     request.stats.waits.begin(WaitCause::kCells, clock_.monotonic_ns());
     if (!std::exchange(request.told_to_wait, true) && !request.reported) log_waiting(request.job, request.stats);
     return false;
@@ -352,6 +354,7 @@ void Scheduler::compute(ModelCall call) {
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(call.first());
   const auto fail = [&](Request* each) { after_failure(*each, failure_of(status)); };
   if (status != engine::DecodeStatus::kOk) return void(std::ranges::for_each(call.requests(), fail));
+  layout_->note(call, begin_ns);
   call.slice_time = calls_->note(call, sequences_, ms_since(begin_ns));
   call.append(sequences_);
   if (call.prefills != nullptr) note_slice(call);
@@ -399,8 +402,7 @@ void Scheduler::after_slice(const ModelCall& call) {
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, call.last()) : 0;
   const auto further = complete && wants_reply ? begin_branches(request, engine_, call.last()) : std::vector<TokenId>();
   const double capture_ms = capture_slice(request, sequences_, schedule_->capture_stride(request), call.slice, clock_);
-  const auto typical_ms = call.slice_time.typical_ms(capture_ms);
-  const bool preempted = schedule_->note_slice(active_, request, slice, typical_ms);
+  const bool preempted = schedule_->note_slice(active_, request, slice, call.slice_time.typical_ms(capture_ms));
   if (preempted) inbox_.count([](SchedulerStats& stats) { ++stats.preemptions; });
   tell_prefilled(request, held, ms_since(request.started_ns));
   const std::int64_t now_ns = clock_.monotonic_ns();
@@ -510,7 +512,6 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
   }
   note_set_aside(request, clock_.monotonic_ns());
   changed_ = true;
-  if (request.trace != nullptr) ++request.trace->set_aside;
   inbox_.count([](SchedulerStats& stats) { ++stats.set_aside; });
 }
 
@@ -558,8 +559,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
 }
 
 void Scheduler::erase_finished() {
-  if (!std::exchange(any_finished_, false)) return;
-  erase_ended(active_, reading_);
+  if (std::exchange(any_finished_, false)) erase_ended(active_, reading_);
 }
 
 void Scheduler::end_all() {

@@ -50,6 +50,7 @@ namespace kvkeep::server {
 
 class BreakFinder;
 class Calls;
+class CellLayout;
 class CutPlanner;
 class Embeddings;
 class EncodedMedia;
@@ -201,6 +202,7 @@ class Scheduler {
   const std::unique_ptr<CutPlanner> cut_planner_;
   const std::unique_ptr<Schedule> schedule_;
   const std::unique_ptr<Calls> calls_;
+  const std::unique_ptr<CellLayout> layout_;
   const std::unique_ptr<EncodedMedia> media_;
   policy::RateMeter rates_;
   const std::unique_ptr<Restorer> restorer_;

@@ -71,6 +71,7 @@ struct Load {
   MemoryClass memory_class;
   bool own_cells = false;
   policy::DecodeWithPrefill calls = policy::DecodeWithPrefill::kApart;
+  bool chosen = false;  // the layout changes while requests run, some of which do not fit into cells of their own
 };
 
 class RandomLoad : public testing::TestWithParam<Load> {
@@ -79,6 +80,7 @@ class RandomLoad : public testing::TestWithParam<Load> {
     const bool own = GetParam().own_cells;
     return {.fake = {.cells = own ? 3'000U : 500U,
                      .own_cells = own,
+                     .own_sequences = GetParam().chosen ? 3U : 0U,
                      .sequences = 6,
                      .batch_tokens = 32,
                      .memory_class = GetParam().memory_class,
@@ -115,7 +117,9 @@ class RandomLoad : public testing::TestWithParam<Load> {
 
   // One that has not ended leaves at some calls of the model, wherever it is.
   void leave_at_random_calls(World& world) {
-    world.engine.set_on_decode([this](std::span<const engine::BatchToken>) {
+    world.engine.set_on_decode([this, &world](std::span<const engine::BatchToken>) {
+      // Few steps cost as much as a change, and those in cells of their own are shorter.
+      if (GetParam().chosen) clock_.step_ns = world.engine.memory().own_cells() ? 5'000'000 : 20'000'000;
       if (all_.empty() || leaves_() % 10 != 0) return;
       const Asked& one = all_[leaves_() % all_.size()];
       one.sinks[leaves_() % one.sinks.size()]->leave();
@@ -203,6 +207,7 @@ TEST_P(RandomLoad, EndsEachRequestOnceAndHoldsNothingAfterwards) {
     }
   }
   EXPECT_EQ(world.scheduler.stats().running + world.scheduler.stats().waiting, 0U);
+  EXPECT_EQ(world.scheduler.stats().layout_changes > 1, GetParam().chosen);
   EXPECT_EQ(world.scheduler.stats().joint_calls > 0, GetParam().calls == policy::DecodeWithPrefill::kTogether);
   world.stop();
   spdlog::set_level(spdlog::level::info);
@@ -218,6 +223,13 @@ INSTANTIATE_TEST_SUITE_P(Classes, RandomLoad,
                          [](const auto& load) { return std::string(load.param.name); });
 
 constexpr auto kTogether = policy::DecodeWithPrefill::kTogether;
+constexpr auto kApart = policy::DecodeWithPrefill::kApart;
+INSTANTIATE_TEST_SUITE_P(ChosenLayout, RandomLoad,
+                         testing::Values(Load{"Sliceable", MemoryClass::kSliceable, false, kApart, true},
+                                         Load{"Windowed", MemoryClass::kWindowed, false, kApart, true},
+                                         Load{"Hybrid", MemoryClass::kHybrid, false, kApart, true}),
+                         [](const auto& load) { return std::string(load.param.name); });
+
 INSTANTIATE_TEST_SUITE_P(SharedCalls, RandomLoad,
                          testing::Values(Load{"Sliceable", MemoryClass::kSliceable, false, kTogether},
                                          Load{"Windowed", MemoryClass::kWindowed, false, kTogether},

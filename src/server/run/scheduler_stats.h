@@ -55,8 +55,10 @@ struct SchedulerStats {
   WaitCounts waiting_for;           // now: those that wait for a place, and those that wait at theirs
   std::uint64_t open_tokens = 0;    // now, of the prompts that run and wait, as they were sent
   CellCounts cells;                 // now
-  std::int64_t retry_after_s = 1;   // until those that wait now will have been served (served_rate.h)
-  bool closed = false;              // no request is accepted any more: the server is stopping
+  bool own_cells = false;           // now: each sequence has cells of its own
+  std::uint64_t layout_changes = 0;
+  std::int64_t retry_after_s = 1;  // until those that wait now will have been served (served_rate.h)
+  bool closed = false;             // no request is accepted any more: the server is stopping
   AuditCounts audits = {};
   RequestFigures figures = {};
 

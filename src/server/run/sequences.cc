@@ -284,6 +284,33 @@ void Sequences::keep(SeqId seq) {
   capture_point(seq, policy::CutReason::kShutdown);
 }
 
+// ---- another layout ----
+
+bool Sequences::store(SeqId seq) {
+  const Sequence& held = at(seq);
+  if (!held.track) return false;
+  capture(seq, policy::CutReason::kEvict);
+  capture_point(seq, policy::CutReason::kEvict);
+  return held.track->position() == held.end() && point_captured(held);
+}
+
+void Sequences::leave_idle() {
+  for (const policy::IdleSequence& each : idle()) leave(each.seq);
+}
+
+bool Sequences::none_is_hidden() const {
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i].state == Sequence::State::kFree && memory_.length(number(i)) > Position{}) return false;
+  }
+  return true;
+}
+
+void Sequences::begin_anew() {
+  sequences_.clear();
+  sequences_.resize(memory_.sequence_count());
+  shared_counted_ns_ = 0;
+}
+
 // ---- capture ----
 
 void Sequences::capture(SeqId seq, policy::CutReason reason) {

@@ -137,6 +137,16 @@ class Sequences {
   void forget(TokenSpan conversation, const TenantScope& tenants, std::int64_t idle_ns = 0);
   void keep_idle();  // at shutdown: captures rows that the cache refused, as fast as the disk writes
 
+  // ---- another layout ----
+
+  // Captures what is not yet, if the sequence may be. Returns true if all of it comes back from the cache.
+  bool store(SeqId seq);
+  void leave_idle();
+  // Returns true if no sequence holds anything that is not known here, as an audit's does.
+  bool none_is_hidden() const;
+  // The model's memory was made anew, and has perhaps another number of sequences. Precondition: all were free.
+  void begin_anew();
+
   // ---- capture ----
 
   void capture(SeqId seq, policy::CutReason reason);

@@ -1,0 +1,194 @@
+#include "server/run/cell_layout.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "cache/cache.h"
+#include "cache/cache_stats.h"
+#include "server/run/calls.h"
+#include "server/run/inbox.h"
+#include "server/run/scheduler_stats.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+using Phase = Request::Phase;
+
+constexpr std::int64_t kRetryNs = 250'000'000;  // each try captures what was computed since the last one
+constexpr std::size_t kRecount = 16;            // steps: all tokens of all requests are compared for it
+constexpr std::size_t kReplyShare = 8;          // of cells of its own, a reply must have room for this part
+
+// Returns true if the request goes on from captured state as if nothing had happened, once all of it is captured.
+bool is_resumable(const Request& request, const Sequences& sequences) {
+  const bool reuses = request.tiers().memory && request.tiers().cache;
+  return reuses && request.encoding == nullptr && sequences[*request.seq].occupant.cached;
+}
+
+policy::LayoutFacts facts_of(const engine::Description& model) {
+  return {.row_bytes = static_cast<double>(model.row_bytes_per_token),
+          .weight_bytes = static_cast<double>(model.model_bytes)};
+}
+
+}  // namespace
+
+CellLayout::CellLayout(std::size_t parallel, engine::Engine& engine, Sequences& sequences, const cache::Cache& cache,
+                       os::Clock& clock, Inbox& inbox, SetAside set_aside)
+    : parallel_(std::max<std::size_t>(1, parallel)),
+      engine_(engine),
+      memory_(engine.memory()),
+      sequences_(sequences),
+      cache_(cache),
+      clock_(clock),
+      inbox_(inbox),
+      set_aside_(std::move(set_aside)),
+      possible_(engine.description().can_lay_out),
+      choice_(facts_of(engine.description())) {
+  inbox_.count([own = memory_.own_cells()](SchedulerStats& stats) { stats.own_cells = own; });
+}
+
+std::size_t CellLayout::own_tokens() const {
+  if (memory_.own_cells()) return memory_.cells_total() / memory_.sequence_count();
+  return engine_.description().context_tokens / parallel_;
+}
+
+bool CellLayout::lacks_cells(const Request& request) const {
+  return possible_ && memory_.own_cells() && request.effective.tokens.size() > own_tokens();
+}
+
+bool CellLayout::any_too_long(std::span<const std::unique_ptr<Request>> active) const {
+  return std::ranges::any_of(active, [most = own_tokens()](const auto& each) {
+    return each->sink != nullptr && each->effective.tokens.size() > most;
+  });
+}
+
+// ---- steps ----
+
+void CellLayout::note(const ModelCall& call, std::int64_t begin_ns) {
+  if (!possible_ || call.runners.empty() || call.prefills != nullptr) return;
+  const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
+  choice_.note_step(decoded(call), ms);
+}
+
+policy::DecodedView CellLayout::decoded(const ModelCall& call) {
+  std::vector<std::uint64_t> numbers;
+  for (const Request* runner : call.runners) numbers.push_back(runner->number);
+  if (numbers != counted_ || ++counts_ >= kRecount) {
+    counted_ = std::move(numbers);
+    counts_ = 0;
+    count(call.runners);
+  } else {
+    view_.tokens += call.runners.size();
+    view_.distinct += call.runners.size();
+  }
+  const std::size_t used = memory_.own_cells() ? 0 : memory_.cells_used();
+  view_.other_cells = used - std::min(used, view_.distinct);
+  view_.fits_own_cells = std::ranges::all_of(call.runners, [most = own_tokens()](const Request* runner) {
+    const auto wanted = static_cast<std::size_t>(runner->job.max_tokens.value_or(INT64_MAX));
+    const std::size_t left = wanted - std::min(wanted, runner->stats.predicted_tokens);
+    return runner->effective.tokens.size() + std::min(left, most / kReplyShare) <= most;
+  });
+  return view_;
+}
+
+// In order, each sequence has the longest common prefix with one of its neighbours.
+void CellLayout::count(const std::vector<Request*>& runners) {
+  std::vector<const Sequence*> held;
+  for (const Request* runner : runners) held.push_back(&sequences_[*runner->seq]);
+  const auto key = [](const Sequence* each) { return std::tie(each->occupant.tenant, each->tokens); };
+  std::ranges::sort(held, {}, key);
+  view_ = {.requests = held.size()};
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const bool alike = i > 0 && held[i - 1]->occupant.tenant == held[i]->occupant.tenant;
+    const std::size_t common = alike ? common_prefix(held[i - 1]->tokens, held[i]->tokens) : 0;
+    view_.tokens += held[i]->tokens.size();
+    view_.distinct += held[i]->tokens.size() - common;
+  }
+}
+
+// ---- changes ----
+
+bool CellLayout::look(std::span<const std::unique_ptr<Request>> active) {
+  if (!possible_) return false;
+  const bool too_long = any_too_long(active);
+  const bool needed = too_long && memory_.own_cells();
+  if (!needed && std::exchange(holds_, false)) return true;  // the one that waited for it has left
+  if (!needed && !choice_.change_pays()) return false;
+  if (!needed && too_long) {
+    choice_.note_refused();
+    return false;
+  }
+  for (const auto& each : active) {  // one that has grown too long finds no cell for its next token
+    if (needed && each->seq && lacks_cells(*each)) set_aside_(*each);
+  }
+  const bool any_runs = std::ranges::any_of(active, [](const auto& each) { return each->seq.has_value(); });
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  if (any_runs && begin_ns < retry_ns_) return false;
+  if (may_interrupt(active)) return change(active, needed, begin_ns);
+  retry_ns_ = clock_.monotonic_ns() + kRetryNs;
+  holds_ = needed;
+  return false;
+}
+
+bool CellLayout::may_interrupt(std::span<const std::unique_ptr<Request>> active) {
+  std::vector<const Request*> held;
+  for (const auto& each : active) {
+    if (each->seq) held.push_back(each.get());
+  }
+  const bool resumable =
+      std::ranges::all_of(held, [&](const Request* each) { return is_resumable(*each, sequences_); });
+  if (!resumable || !sequences_.none_is_hidden()) return false;
+  std::size_t tokens = 0;
+  for (const Sequence& each : sequences_.all()) tokens += each.tokens.size();
+  const cache::CacheStats stats = cache_.stats();
+  const bool has_room = stats.disk_budget > ByteCount{} || stats.ram_budget.value() / 2 >= memory_.rows_bytes(tokens);
+  if (!held.empty() && !has_room) return false;
+  return std::ranges::all_of(held, [&](const Request* each) {
+    const bool computed = each->phase == Phase::kPrefill || each->phase == Phase::kDecode;
+    return !computed || sequences_.store(*each->seq);
+  });
+}
+
+bool CellLayout::change(std::span<const std::unique_ptr<Request>> active, bool needed, std::int64_t begin_ns) {
+  const bool own = !memory_.own_cells();
+  const policy::DecodedView before = view_;
+  std::size_t interrupted = 0;
+  for (const auto& each : active) {
+    if (!each->seq) continue;
+    set_aside_(*each);
+    ++interrupted;
+  }
+  sequences_.leave_idle();
+  const Status changed = engine_.lay_out(own);
+  sequences_.begin_anew();
+  holds_ = false;
+  counted_.clear();
+  if (!changed) {
+    possible_ = false;
+    spdlog::warn("the model's memory keeps {}, since it could not be made anew: {}; -kvu or -no-kvu settles the layout",
+                 own ? "one pool of cells" : "cells of each request's own", changed.error().message);
+    return true;
+  }
+  const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
+  choice_.note_changed(own, ms);
+  inbox_.count([own](SchedulerStats& stats) {
+    stats.own_cells = own;
+    ++stats.layout_changes;
+  });
+  const std::string why = needed ? std::string("a request has more tokens than that")
+                                 : fmt::format("decoding {} replies that share {} of {} tokens is faster so",
+                                               before.requests, before.tokens - before.distinct, before.tokens);
+  spdlog::info("requests {} from now on: {}; the change took {:.0f} ms, and {} of them were interrupted",
+               own ? fmt::format("have {} cells of their own each", own_tokens())
+                   : fmt::format("share one pool of {} cells", memory_.cells_total()),
+               why, ms, interrupted);
+  return true;
+}
+
+}  // namespace kvkeep::server

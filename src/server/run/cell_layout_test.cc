@@ -1,0 +1,197 @@
+// The layout of cells changes while requests run: nothing is computed twice, no text is another, and what does not fit
+// brings the pool back.
+
+#include "server/run/cell_layout.h"
+
+#include "server/run/scheduler_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+constexpr std::size_t kOwn = 1'000;  // cells of each of four requests
+
+class CellLayoutTest : public testing::Test {
+ protected:
+  CellLayoutTest() { clock_.step_ns = 10'000'000; }  // so that few steps cost as much as a change
+  static WorldOptions options(os::Clock& clock) {
+    return {
+        .fake = {.cells = 4 * kOwn, .own_sequences = 4, .sequences = 8}, .scheduler = {.parallel = 4}, .clock = &clock};
+  }
+  // The replies to these prompts, asked for at the same time.
+  std::vector<Reply> ask_at_once(World& world, const std::vector<std::vector<TokenId>>& prompts, std::size_t tokens) {
+    std::vector<std::future<Reply>> replies;
+    for (const auto& prompt : prompts) replies.push_back(world.submit(prompt, tokens));
+    std::vector<Reply> all;
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      all.push_back(replies[i].get());
+      EXPECT_EQ(all.back().tokens, world.expected(prompts[i], tokens)) << i;
+      computed_ += prompts[i].size() + tokens - 1;
+    }
+    return all;
+  }
+  std::vector<std::vector<TokenId>> prompts(std::size_t count, std::size_t tokens,
+                                            const std::vector<TokenId>& prefix = {}) {
+    std::vector<std::vector<TokenId>> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(prefix + random_tokens(random_, tokens));
+    return all;
+  }
+  // Four replies next to each other, long enough for a change.
+  void make_own(World& world) {
+    (void)ask_at_once(world, prompts(4, 300), 300);
+    ASSERT_TRUE(world.scheduler.stats().own_cells);
+    ASSERT_EQ(world.scheduler.stats().layout_changes, 1U);
+  }
+
+  SteppingClock clock_;
+  std::mt19937 random_{seed()};
+  std::size_t computed_ = 0;  // what requests have to compute
+};
+
+TEST_F(CellLayoutTest, UnrelatedRepliesGetCellsOfTheirOwnAndLoseNothing) {
+  World world(options(clock_));
+  world.start();
+  EXPECT_FALSE(world.scheduler.stats().own_cells);
+  make_own(world);
+  EXPECT_EQ(world.scheduler.stats().set_aside, 4U) << "all four were interrupted";
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_) << "and nothing was computed twice";
+  (void)ask_at_once(world, prompts(4, 300), 300);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 1U) << "it stays so";
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_);
+}
+
+TEST_F(CellLayoutTest, OneReplyOrRepliesThatShareKeepThePool) {
+  World world(options(clock_));
+  world.start();
+  (void)ask_at_once(world, prompts(1, 300), 600);
+  (void)ask_at_once(world, prompts(4, 10, random_tokens(random_, 400)), 50);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+}
+
+TEST_F(CellLayoutTest, AnIdleConversationComesBackFromRam) {
+  World world(options(clock_));
+  world.start();
+  const auto talk = random_tokens(random_, 200);
+  const Reply first = world.ask(talk, 10);
+  make_own(world);
+  const auto next = talk + first.tokens + random_tokens(random_, 5);
+  const Reply second = world.ask(next, 10);
+  EXPECT_EQ(second.tokens, world.expected(next, 10));
+  EXPECT_EQ(second.stats.cached_tokens, talk.size() + first.tokens.size() - 1);
+  EXPECT_EQ(second.stats.ram_tokens, second.stats.cached_tokens);
+}
+
+TEST_F(CellLayoutTest, APromptThatIsTooLongBringsThePoolBack) {
+  World world(options(clock_));
+  world.start();
+  make_own(world);
+  clock_.step_ns = 1;  // no other reason to change
+  std::vector<std::future<Reply>> others;
+  const auto short_ones = prompts(3, 100);
+  for (const auto& prompt : short_ones) others.push_back(world.submit(prompt, 200));
+  const auto long_one = random_tokens(random_, 2'500);
+  const Reply reply = world.ask(long_one, 20);
+  EXPECT_EQ(reply.finish, Finish::kLength);
+  EXPECT_EQ(reply.tokens, world.expected(long_one, 20));
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
+  EXPECT_FALSE(world.scheduler.stats().own_cells);
+  computed_ += long_one.size() + 19;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    EXPECT_EQ(others[i].get().tokens, world.expected(short_ones[i], 200)) << i;
+    computed_ += short_ones[i].size() + 199;
+  }
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_);
+}
+
+TEST_F(CellLayoutTest, AReplyThatGrowsBeyondItsCellsBringsThePoolBack) {
+  World world(options(clock_));
+  world.start();
+  make_own(world);
+  clock_.step_ns = 1;  // no other reason to change
+  (void)ask_at_once(world, prompts(2, 900), 700);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_);
+}
+
+// Four that may become too long decode in the pool until they end.
+TEST_F(CellLayoutTest, RepliesWithoutRoomInCellsOfTheirOwnKeepThePool) {
+  World world(options(clock_));
+  world.start();
+  (void)ask_at_once(world, prompts(4, 890), 300);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+}
+
+TEST_F(CellLayoutTest, SharedPrefixesBringThePoolBack) {
+  World world(options(clock_));
+  world.start();
+  make_own(world);
+  const auto prefix = random_tokens(random_, 600);
+  (void)ask_at_once(world, prompts(4, 5, prefix), 60);
+  for (int i = 0; i < 10 && world.scheduler.stats().own_cells; ++i) {
+    (void)ask_at_once(world, prompts(4, 5, prefix), 60);
+  }
+  EXPECT_FALSE(world.scheduler.stats().own_cells);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
+}
+
+// A request whose state is not kept is not interrupted; a long one waits for it, and no further one starts meanwhile.
+TEST_F(CellLayoutTest, WhatIsNotKeptIsNotInterrupted) {
+  World world(options(clock_));
+  const auto kept_out = random_tokens(random_, 100);
+  const auto long_one = random_tokens(random_, 2'000);
+  const auto later_one = random_tokens(random_, 100);
+  std::optional<bool> later_began_in_own_cells;
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
+    const bool begins = batch.size() > 1 && batch[0].at == Position{} && batch[0].token == later_one[0] &&
+                        batch[1].token == later_one[1];
+    if (begins) later_began_in_own_cells = world.engine.memory().own_cells();
+  });
+  world.start();
+  make_own(world);
+  clock_.step_ns = 1;
+  auto unkept = world.submit(kept_out, 300, /*cache_prompt=*/false);
+  auto too_long = world.submit(long_one, 5);
+  auto later = world.submit(later_one, 600, /*cache_prompt=*/false);
+  EXPECT_EQ(too_long.get().tokens, world.expected(long_one, 5));
+  EXPECT_EQ(later.get().tokens, world.expected(later_one, 600));
+  const Reply reply = unkept.get();
+  EXPECT_EQ(reply.tokens, world.expected(kept_out, 300));
+  EXPECT_EQ(reply.stats.prefilled_tokens, kept_out.size()) << "it was not interrupted";
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
+  world.stop();
+  EXPECT_EQ(later_began_in_own_cells, false) << "it waited with the long one";
+}
+
+TEST_F(CellLayoutTest, ClientsThatLeaveWhileTheyWaitForThePoolLeaveTheOthersRunning) {
+  World world(options(clock_));
+  world.start();
+  make_own(world);
+  const auto kept_out = random_tokens(random_, 100);
+  auto unkept = world.submit(kept_out, 400, /*cache_prompt=*/false);
+  auto too_long = world.submit(random_tokens(random_, 2'000), 5, true, /*leave_after=*/0);
+  const auto other = random_tokens(random_, 50);
+  EXPECT_EQ(world.ask(other, 5).tokens, world.expected(other, 5));
+  EXPECT_EQ(too_long.get().finish, Finish::kGone);
+  EXPECT_EQ(unkept.get().tokens, world.expected(kept_out, 400));
+}
+
+TEST_F(CellLayoutTest, AMemoryThatCannotBeMadeAnewStaysAsItIs) {
+  World world(options(clock_));
+  world.engine.set_faults({.fail_lay_out = 1});
+  world.start();
+  (void)ask_at_once(world, prompts(4, 300), 400);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+  EXPECT_EQ(world.scheduler.stats().set_aside, 4U) << "it was tried once";
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_);
+}
+
+TEST_F(CellLayoutTest, AGivenLayoutStays) {
+  WorldOptions given = options(clock_);
+  given.fake.own_sequences = 0;
+  World world(given);
+  world.start();
+  (void)ask_at_once(world, prompts(4, 300), 300);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server
