@@ -114,6 +114,14 @@ void CellLayout::count(const std::vector<Request*>& runners) {
 
 // ---- changes ----
 
+// Its place stays its own, and it is looked at before all that wait in the queue: whatever comes in between finds
+// holds_.
+bool CellLayout::begins_to_wait(const Request& request) {
+  const bool waits = lacks_cells(request);
+  holds_ = holds_ || waits;
+  return waits;
+}
+
 bool CellLayout::look(std::span<const std::unique_ptr<Request>> active) {
   if (!possible_) return false;
   const bool too_long = any_too_long(active);
@@ -130,13 +138,23 @@ bool CellLayout::look(std::span<const std::unique_ptr<Request>> active) {
   const bool any_runs = std::ranges::any_of(active, [](const auto& each) { return each->seq.has_value(); });
   const std::int64_t begin_ns = clock_.monotonic_ns();
   if (any_runs && begin_ns < retry_ns_) return false;
-  if (may_interrupt(active)) return change(active, needed, begin_ns);
+  if (may_interrupt(active, needed)) return change(active, needed, begin_ns);
   retry_ns_ = clock_.monotonic_ns() + kRetryNs;
-  holds_ = needed;
+  if (!needed) choice_.note_refused();
   return false;
 }
 
-bool CellLayout::may_interrupt(std::span<const std::unique_ptr<Request>> active) {
+// Returns true if RAM or the disk takes what leaves the model's memory for a change. Before one to cells of their own
+// all that may lie there later counts as well: a long request brings the pool back at any time.
+bool CellLayout::has_room() const {
+  const cache::CacheStats stats = cache_.stats();
+  std::size_t tokens = memory_.own_cells() ? 0 : memory_.cells_total();
+  for (const Sequence& each : sequences_.all()) tokens += memory_.own_cells() ? each.tokens.size() : 0;
+  return stats.disk_budget > ByteCount{} || stats.ram_budget.value() / 2 >= memory_.rows_bytes(tokens);
+}
+
+// While nothing runs, a request that needs the pool gets it even if idle conversations are lost.
+bool CellLayout::may_interrupt(std::span<const std::unique_ptr<Request>> active, bool needed) {
   std::vector<const Request*> held;
   for (const auto& each : active) {
     if (each->seq) held.push_back(each.get());
@@ -144,11 +162,8 @@ bool CellLayout::may_interrupt(std::span<const std::unique_ptr<Request>> active)
   const bool resumable =
       std::ranges::all_of(held, [&](const Request* each) { return is_resumable(*each, sequences_); });
   if (!resumable || !sequences_.none_is_hidden()) return false;
-  std::size_t tokens = 0;
-  for (const Sequence& each : sequences_.all()) tokens += each.tokens.size();
-  const cache::CacheStats stats = cache_.stats();
-  const bool has_room = stats.disk_budget > ByteCount{} || stats.ram_budget.value() / 2 >= memory_.rows_bytes(tokens);
-  if (!held.empty() && !has_room) return false;
+  const bool may_lose = needed && held.empty();
+  if (!may_lose && !has_room()) return false;
   return std::ranges::all_of(held, [&](const Request* each) {
     const bool computed = each->phase == Phase::kPrefill || each->phase == Phase::kDecode;
     return !computed || sequences_.store(*each->seq);

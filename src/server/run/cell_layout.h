@@ -46,16 +46,14 @@ class CellLayout {
   // Returns true while a request waits for the pool, and for those that run: no other may start.
   bool holds_starts() const { return holds_; }
   // Returns true if the request has more tokens than cells of its own, and has to wait for the pool.
-  bool begins_to_wait(const Request& request) {
-    holds_ = holds_ || lacks_cells(request);
-    return lacks_cells(request);
-  }
+  bool begins_to_wait(const Request& request);
 
  private:
   std::size_t own_tokens() const;
   bool lacks_cells(const Request& request) const;
   bool any_too_long(std::span<const std::unique_ptr<Request>> active) const;
-  bool may_interrupt(std::span<const std::unique_ptr<Request>> active);
+  bool may_interrupt(std::span<const std::unique_ptr<Request>> active, bool needed);
+  bool has_room() const;
   bool change(std::span<const std::unique_ptr<Request>> active, bool needed, std::int64_t begin_ns);
   policy::DecodedView decoded(const ModelCall& call);
   void count(const std::vector<Request*>& runners);

@@ -3,12 +3,56 @@
 
 #include "server/run/cell_layout.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
 #include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
 namespace {
 
 constexpr std::size_t kOwn = 1'000;  // cells of each of four requests
+
+// The model's calls stop here until the test lets them pass.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++came_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return came_ <= allowed_; });
+  }
+  // Precondition: no call is being made.
+  void close() {
+    const std::scoped_lock lock(mutex_);
+    allowed_ = came_;
+  }
+  // Lets so many calls pass, and returns when the next one stops here.
+  void let(std::size_t calls) {
+    std::unique_lock lock(mutex_);
+    allowed_ += calls;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return came_ > allowed_; });
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    allowed_ = SIZE_MAX;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t came_ = 0;
+  std::size_t allowed_ = SIZE_MAX;
+};
+
+// Returns true if the call prefills this prompt from its beginning.
+bool begins(std::span<const engine::BatchToken> batch, const std::vector<TokenId>& prompt) {
+  return batch.size() > 1 && batch[0].at == Position{} && batch[0].token == prompt[0] && batch[1].token == prompt[1];
+}
 
 class CellLayoutTest : public testing::Test {
  protected:
@@ -133,45 +177,86 @@ TEST_F(CellLayoutTest, SharedPrefixesBringThePoolBack) {
   EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
 }
 
-// A request whose state is not kept is not interrupted; a long one waits for it, and no further one starts meanwhile.
-TEST_F(CellLayoutTest, WhatIsNotKeptIsNotInterrupted) {
+// A request whose state is not kept is not interrupted. A long one waits for it, and a short one, which would be served
+// first, waits as well: it must not run when the other has ended.
+TEST_F(CellLayoutTest, NothingStartsWhileALongPromptWaitsForThePool) {
+  Gate gate;
   World world(options(clock_));
   const auto kept_out = random_tokens(random_, 100);
   const auto long_one = random_tokens(random_, 2'000);
-  const auto later_one = random_tokens(random_, 100);
-  std::optional<bool> later_began_in_own_cells;
+  const auto short_one = random_tokens(random_, 100);
+  std::optional<bool> began_in_own_cells;
   world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
-    const bool begins = batch.size() > 1 && batch[0].at == Position{} && batch[0].token == later_one[0] &&
-                        batch[1].token == later_one[1];
-    if (begins) later_began_in_own_cells = world.engine.memory().own_cells();
+    gate.pass();
+    if (begins(batch, short_one)) began_in_own_cells = world.engine.memory().own_cells();
   });
   world.start();
   make_own(world);
-  clock_.step_ns = 1;
+  clock_.step_ns = 1;  // no other reason to change
+  gate.close();
   auto unkept = world.submit(kept_out, 300, /*cache_prompt=*/false);
+  gate.let(2);
   auto too_long = world.submit(long_one, 5);
-  auto later = world.submit(later_one, 600, /*cache_prompt=*/false);
+  gate.let(2);  // the long one has its place
+  auto later = world.submit(short_one, 60);
+  gate.open();
   EXPECT_EQ(too_long.get().tokens, world.expected(long_one, 5));
-  EXPECT_EQ(later.get().tokens, world.expected(later_one, 600));
+  EXPECT_EQ(later.get().tokens, world.expected(short_one, 60));
   const Reply reply = unkept.get();
   EXPECT_EQ(reply.tokens, world.expected(kept_out, 300));
   EXPECT_EQ(reply.stats.prefilled_tokens, kept_out.size()) << "it was not interrupted";
   EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
   world.stop();
-  EXPECT_EQ(later_began_in_own_cells, false) << "it waited with the long one";
+  EXPECT_EQ(began_in_own_cells, false) << "it waited with the long one";
 }
 
-TEST_F(CellLayoutTest, ClientsThatLeaveWhileTheyWaitForThePoolLeaveTheOthersRunning) {
+TEST_F(CellLayoutTest, AClientThatLeavesWhileItWaitsForThePoolHoldsNobody) {
+  Gate gate;
   World world(options(clock_));
+  const auto kept_out = random_tokens(random_, 100);
+  const auto long_one = random_tokens(random_, 2'000);
+  const auto short_one = random_tokens(random_, 100);
+  std::optional<bool> began_in_own_cells;
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
+    gate.pass();
+    if (begins(batch, short_one)) began_in_own_cells = world.engine.memory().own_cells();
+  });
   world.start();
   make_own(world);
-  const auto kept_out = random_tokens(random_, 100);
-  auto unkept = world.submit(kept_out, 400, /*cache_prompt=*/false);
-  auto too_long = world.submit(random_tokens(random_, 2'000), 5, true, /*leave_after=*/0);
-  const auto other = random_tokens(random_, 50);
-  EXPECT_EQ(world.ask(other, 5).tokens, world.expected(other, 5));
+  clock_.step_ns = 1;
+  gate.close();
+  auto unkept = world.submit(kept_out, 300, /*cache_prompt=*/false);
+  gate.let(2);
+  const auto leaving = std::make_shared<CollectingSink>();
+  auto too_long = leaving->future();
+  Job job;
+  job.prompt = long_one;
+  job.sampling = World::greedy();
+  ASSERT_TRUE(world.scheduler.submit(std::move(job), leaving).ok());
+  gate.let(2);
+  auto later = world.submit(short_one, 5);
+  gate.let(2);
+  EXPECT_FALSE(began_in_own_cells) << "the long one holds it";
+  leaving->leave();
+  gate.open();
   EXPECT_EQ(too_long.get().finish, Finish::kGone);
-  EXPECT_EQ(unkept.get().tokens, world.expected(kept_out, 400));
+  ASSERT_EQ(later.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(later.get().tokens, world.expected(short_one, 5));
+  EXPECT_EQ(unkept.get().tokens, world.expected(kept_out, 300));
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 1U);
+  world.stop();
+  EXPECT_EQ(began_in_own_cells, true);
+}
+
+// With cells of their own a long prompt may come at any time, and all that lies there has to leave.
+TEST_F(CellLayoutTest, WhereRamHasNoRoomForAllCellsThePoolStays) {
+  WorldOptions small = options(clock_);
+  small.ram = ByteCount{4 * kOwn * small.fake.row_bytes * 3 / 2};  // half of it is for rows that leave
+  World world(small);
+  world.start();
+  (void)ask_at_once(world, prompts(4, 300), 300);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+  EXPECT_EQ(world.scheduler.stats().set_aside, 0U);
 }
 
 TEST_F(CellLayoutTest, AMemoryThatCannotBeMadeAnewStaysAsItIs) {

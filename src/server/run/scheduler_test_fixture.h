@@ -66,6 +66,7 @@ class CollectingSink final : public JobSink {
     promise_.set_value(reply_);
   }
   bool gone() const override { return gone_; }
+  void leave() { gone_ = true; }  // any thread
   std::future<Reply> future() { return promise_.get_future(); }
 
  private:
