@@ -9,7 +9,8 @@ import random
 from exactness_case import COMPLETION, ExactnessCase
 from gguf_writer import LAYERS, WIDTH, make_lora
 from monitoring_test import metrics
-from support import ServerCase, fresh_directory, fresh_path, main, model, timings, wait_until
+from kvkeep_process import DecodedPrefixes
+from support import ServerCase, fresh_directory, fresh_path, main, model, system, timings, user, wait_until, words
 
 PLACES = 4
 OWN = 2048
@@ -29,6 +30,7 @@ class Choice(ExactnessCase):
     """The base of the classes of memory."""
     more_flags = ()
     exact = True  # each position is restorable
+    lost = 1      # most tokens of a known prompt that are computed again
 
     @classmethod
     def start_class_servers(cls):
@@ -51,15 +53,19 @@ class Choice(ExactnessCase):
             replies = list(pool.map(lambda body: server.post(COMPLETION, body), bodies))
         decoded = server.decoded_ids() - before
         for body, reply in zip(bodies, replies):
-            self.same_tokens(body, reply)
+            self.same_tokens(body, reply["tokens"])
         return replies, decoded
 
-    def same_tokens(self, body, reply):
-        truth = self.truth(COMPLETION, body)
-        self.assertEqual(len(reply["tokens"]), body["max_tokens"])
-        if truth["tokens"] != reply["tokens"]:
-            at = next(at for at, (a, b) in enumerate(zip(truth["tokens"], reply["tokens"])) if a != b)
-            self.assert_within_noise(body["prompt"], body, reply["tokens"], at)
+    def same_tokens(self, body, tokens):
+        """In a prompt that holds the reply as well, computed without a cache, each token of it is the most likely one, or
+        nearly so: by induction the reply is the greedy one, but for near ties."""
+        self.assertEqual(len(tokens), body["max_tokens"])
+        scored = self.truth(COMPLETION, {"prompt": body["prompt"] + tokens, "max_tokens": 1, "echo": True, "logprobs": 1})
+        scores = scored["choices"][0]["logprobs"]
+        reply = slice(len(body["prompt"]), len(body["prompt"]) + len(tokens))
+        lost = [max(best.values()) - own for best, own in zip(scores["top_logprobs"][reply], scores["token_logprobs"][reply])]
+        self.assertEqual(len(lost), len(tokens))
+        self.assertLess(max(lost), self.noise, f"token {lost.index(max(lost))} is no close second")
 
     def changes(self, server):
         values = metrics(server)[0]
@@ -77,15 +83,34 @@ class Choice(ExactnessCase):
         self.assertIn(f"have {OWN} cells of their own each from now on", server.log())
         return prompts
 
+    def ask_of_one_system_prompt(self, server, known, seeds):
+        """Chats at once that share a system prompt. Its end is a point, so that it does not matter to any class of memory
+        who comes first; after raw prompts of which one ended before the others came, a class with points has none where
+        they part, in any layout.
+
+        Returns how many ids they gave to the model, and how many of these were never computed before."""
+        before = server.decoded_ids()
+        prompts = [[system(words(600, 100)), user(words(20, seed))] for seed in seeds]
+        replies = self.same_at_once(server, prompts, max_tokens=16, ignore_eos=True)
+        decoded = server.decoded_ids() - before
+        fresh = 0
+        for messages, reply in zip(prompts, replies):
+            computed = server.prompt_ids(messages) + reply["tokens"][:-1]
+            fresh += known.never_decoded(computed)
+            known.add(computed)
+        return decoded, fresh
+
+    def assert_computed_once(self, decoded, fresh):
+        if self.exact:
+            self.assertEqual(decoded, fresh, "what requests share is computed once")
+        self.assertLessEqual(decoded, 1.05 * fresh, "what requests share is computed once")
+
     def test_the_layout_follows_the_requests(self):
         directory = fresh_directory()
         server = self.start(directory)
         unrelated = self.make_own(server)
-        prefix = ids(900, 100)
-        _, decoded = self.ask_at_once(server, [prefix + ids(20, 200 + n) for n in range(PLACES)], 16)
-        fresh = 900 + PLACES * (20 + 15)
-        if self.exact:
-            self.assertEqual(decoded, fresh, "a shared prefix is computed once")
+        known = DecodedPrefixes()
+        self.assert_computed_once(*self.ask_of_one_system_prompt(server, known, range(200, 200 + PLACES)))
         changes, own = self.changes(server)
         long = ids(5000, 300)
         replies, decoded = self.ask_at_once(server, [long], 8)
@@ -93,12 +118,14 @@ class Choice(ExactnessCase):
         self.assertEqual(self.changes(server), (changes + own, 0))
         if own:
             self.assertIn(f"share one pool of {CELLS} cells from now on: a request has more tokens", server.log())
+        decoded, fresh = self.ask_of_one_system_prompt(server, known, range(250, 250 + PLACES))
+        self.assertLessEqual(decoded, fresh + PLACES * self.lost, "the system prompt is there in the pool as well")
         replies, decoded = self.ask_at_once(server, [unrelated[0]], 8)
-        self.assertGreaterEqual(timings(replies[0])["cache_n"], PROMPT - 64)
+        self.assertLessEqual(decoded, self.lost + 8)
         self.assertEqual(server.stop(), 0)
         again = self.start(directory)
         replies, decoded = self.ask_at_once(again, [long + ids(3, 350)], 8)
-        self.assertGreaterEqual(timings(replies[0])["cache_n"], 5000 - (1 if self.exact else 64))
+        self.assertLessEqual(decoded, self.lost + 3 + 7)
 
     def test_a_kill_after_a_change_loses_no_prompt(self):
         directory = fresh_directory()
@@ -122,13 +149,18 @@ class Sliceable(Choice):
 
 class Windowed(Choice):
     model_flags = ("--arch", "gemma3", "--window", "64")
-    noise = 0.6  # with -kvu as well, some of 900 tokens next to three other replies
+    # Of 64 such replies without a cache, alone and four at a time, in a pool and in cells of their own, the worst token was
+    # 0.28 less likely than the best (llama: 0.09): rows of windows lie in another order wherever others came and went. One
+    # other id among 1,000 of the prompt makes it 2.2 and more.
+    noise = 0.5
     exact = False
+    lost = 64
 
 
 class Hybrid(Choice):
-    model_flags = ("--arch", "qwen35")
+    model_flags = ("--arch", "falcon-h1")  # each layer has rows: it has something to win
     exact = False
+    lost = 64
 
 
 class WithAnAdapter(Choice):
