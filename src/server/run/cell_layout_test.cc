@@ -156,6 +156,28 @@ TEST_F(CellLayoutTest, AReplyThatGrowsBeyondItsCellsBringsThePoolBack) {
   EXPECT_EQ(world.engine.tokens_decoded(), computed_);
 }
 
+// Each has cells of its own, so that no other can make room for it.
+TEST_F(CellLayoutTest, AReplyThatGrowsBeyondItsCellsWaitsForWhatIsNotKept) {
+  Gate gate;
+  World world(options(clock_));
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken>) { gate.pass(); });
+  world.start();
+  make_own(world);
+  clock_.step_ns = 1;
+  const auto grows = random_tokens(random_, kOwn - 10);
+  const auto kept_out = random_tokens(random_, 100);
+  gate.close();
+  auto growing = world.submit(grows, 60);
+  auto unkept = world.submit(kept_out, 300, /*cache_prompt=*/false);
+  gate.open();
+  EXPECT_EQ(growing.get().tokens, world.expected(grows, 60));
+  const Reply reply = unkept.get();
+  EXPECT_EQ(reply.tokens, world.expected(kept_out, 300));
+  EXPECT_EQ(reply.stats.prefilled_tokens, kept_out.size());
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_ + grows.size() + 59 + kept_out.size() + 299);
+}
+
 // Four that may become too long decode in the pool until they end.
 TEST_F(CellLayoutTest, RepliesWithoutRoomInCellsOfTheirOwnKeepThePool) {
   World world(options(clock_));
