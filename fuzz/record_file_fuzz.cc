@@ -36,6 +36,8 @@ void check_record(ByteSpan payload, Decode decode, Encode encode) {
 
 void check_payload(ByteSpan payload) {
   check_record(payload, format::decode_sampled_turn, format::encode_sampled_turn);
+  check_record(payload, format::decode_shared_turns,
+               [](const auto& turns) { return format::encode_shared_turns(turns); });
   check_record(payload, format::decode_offender, format::encode_offender);
   check_record(payload, format::decode_work, format::encode_work);
 }

@@ -334,6 +334,27 @@ TEST_F(Carried, SampledTurnsGoAlong) {
   EXPECT_FALSE(contents_of(served).contains("turns"));
 }
 
+// Both of a directory, and the ones that servers published meanwhile, which are newer.
+TEST_F(Carried, AllRepliesToOnePromptGoAlong) {
+  const PrefixHash before;
+  const auto turn = [&](TokenId id) { return format::SampledTurnRecord{before, {1, id}, {"call"}}; };
+  ASSERT_TRUE(store::RecordLog::rewrite(
+      files(), kFolder + "/turns", format::kSampledTurnRecords,
+      std::vector<std::vector<std::byte>>{format::encode_sampled_turn(turn(2)), format::encode_sampled_turn(turn(3))}));
+  share::Warehouse engine = warehouse();
+  ASSERT_TRUE(engine.put_record(before, format::encode_shared_turns({turn(4), turn(5)})).ok());
+  EXPECT_EQ(push_from(files())->turns, 1U);
+  EXPECT_EQ(push_from(files())->turns, 0U);
+  sim::SimFileSystem target;
+  make_root(target);
+  EXPECT_EQ(pull_into(target)->turns, 4U);
+  EXPECT_EQ(pull_into(target)->turns, 0U);
+  const auto read = store::read_records(target, kFolder + "/turns", format::kSampledTurnRecords, mebibytes(1)).value();
+  std::vector<std::vector<std::byte>> all;
+  for (const TokenId id : {2, 3, 4, 5}) all.push_back(format::encode_sampled_turn(turn(id)));
+  EXPECT_EQ(read.payloads, all);
+}
+
 TEST_F(Carried, TurnsOfOtherPlacesAreNoTurns) {
   PrefixHash before, other;
   other.bytes.fill(1);

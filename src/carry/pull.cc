@@ -245,21 +245,22 @@ class Pull {
       }
       if (!records[i].ok()) {
         report_.note_unusable(names[i].text(), records[i].error().message);
-      } else if (const Status usable = is_turn(names[i], *records[i]); !usable.ok()) {
-        report_.note_unusable(names[i].text(), usable.error().message);
+      } else if (const auto own = turns_of(names[i], *records[i]); !own.ok()) {
+        report_.note_unusable(names[i].text(), own.error().message);
       } else {
-        turns.push_back(std::move(*records[i]));
+        for (const auto& turn : *own) turns.push_back(format::encode_sampled_turn(turn));
       }
     }
     return turns;
   }
 
-  // A server that reads the turn holds it against its vocabulary, which is not known here.
-  Status is_turn(const share::ObjectName& name, ByteSpan record) const {
-    TRY_ASSIGN(const format::SampledTurnRecord turn, format::decode_sampled_turn(record));
-    if (warehouse_.vault().record_name(turn.before) != name) return damaged("it is a turn of another place");
-    if (!are_tokens(turn.ids, kAnyVocabulary)) return damaged("its ids are of no vocabulary");
-    return {};
+  // A server that reads the turns holds them against its vocabulary, which is not known here.
+  Result<std::vector<format::SampledTurnRecord>> turns_of(const share::ObjectName& name, ByteSpan record) const {
+    TRY_ASSIGN(std::vector<format::SampledTurnRecord> turns, format::decode_shared_turns(record));
+    if (warehouse_.vault().record_name(turns.front().before) != name) return damaged("it is a turn of another place");
+    const auto is_usable = [](const auto& turn) { return are_tokens(turn.ids, kAnyVocabulary); };
+    if (!std::ranges::all_of(turns, is_usable)) return damaged("its ids are of no vocabulary");
+    return turns;
   }
 
   // Returns the new turns: those that the directory lacks.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "carry/carry.h"
@@ -173,25 +174,39 @@ class Push {
     return written.ok();
   }
 
-  // The engine has one record for each place: the turn that was sampled last.
+  using Turns = std::vector<format::SampledTurnRecord>;
+
+  // The engine has one record for each place. A push must not take the newest turns of servers away, so that those of
+  // the directory count as older. Returns nullopt if the record would stay as it is.
+  std::optional<std::vector<std::byte>> merged(const Turns& own, const Result<std::vector<std::byte>>& record) {
+    Turns all = own;
+    if (const auto there = record.ok() ? format::decode_shared_turns(*record) : Result<Turns>(record.error());
+        there.ok() && there->front().before == own.front().before) {
+      all.insert(all.end(), there->begin(), there->end());
+    }
+    auto contents = format::encode_shared_turns(std::move(all), format::kMostRecordBytes);
+    if (record.ok() && contents == *record) return std::nullopt;
+    return contents;
+  }
+
   Status carry_turns() {
     TRY_ASSIGN(const store::ReadRecords read,
                store::read_records(files_, model_.path + "/" + std::string(store::kTurnsName),
                                    format::kSampledTurnRecords, kMostTurnBytes));
-    std::map<PrefixHash, const std::vector<std::byte>*> turns;
+    std::map<PrefixHash, Turns> turns;
     for (const std::vector<std::byte>& payload : read.payloads) {
-      const auto turn = format::decode_sampled_turn(payload);
-      if (turn.ok() && payload.size() <= format::kMostRecordBytes) turns[turn->before] = &payload;
+      auto turn = format::decode_sampled_turn(payload);
+      if (turn.ok() && payload.size() <= format::kMostRecordBytes) turns[turn->before].push_back(std::move(*turn));
     }
     std::vector<share::ObjectName> names;
-    for (const auto& [before, payload] : turns) names.push_back(warehouse_.vault().record_name(before));
+    for (const auto& [before, own] : turns) names.push_back(warehouse_.vault().record_name(before));
     const auto known = warehouse_.records(names);
     std::size_t place = 0;
-    for (const auto& [before, payload] : turns) {
-      const auto& record = known[place++];
-      if (record.ok() && *record == *payload) continue;
+    for (const auto& [before, own] : turns) {
+      const auto contents = merged(own, known[place++]);
+      if (!contents) continue;
       if (!options_.dry) {
-        if (const Status written = warehouse_.put_record(before, *payload); !written.ok()) {
+        if (const Status written = warehouse_.put_record(before, *contents); !written.ok()) {
           report_.stopped = written.error().message;
           return {};
         }

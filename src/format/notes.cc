@@ -130,13 +130,13 @@ RecordFile decode_record_file(ByteSpan bytes, std::uint32_t kind) {
 
 namespace {
 
+// In the place of the number of ids: several turns follow. No record is large enough for so many ids.
+constexpr std::uint32_t kSeveralTurns = 0xFFFF'FFFF;
+
 Error bad_turn(const char* what) { return damaged(std::string("sampled turn: ") + what); }
 
-}  // namespace
-
-std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn) {
-  Writer writer;
-  writer.hash(turn.before);
+// Everything but its place.
+void write_turn(Writer& writer, const SampledTurnRecord& turn) {
   writer.number(static_cast<std::uint32_t>(turn.ids.size()));
   for (const TokenId id : turn.ids) writer.number(static_cast<std::uint32_t>(id));
   writer.number(static_cast<std::uint32_t>(turn.call_ids.size()));
@@ -144,13 +144,11 @@ std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn) {
     writer.number(static_cast<std::uint32_t>(id.size()));
     writer.raw(std::as_bytes(std::span(id)));
   }
-  return writer.take();
 }
 
-Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes) {
-  Reader reader(bytes);
+Result<SampledTurnRecord> read_turn(Reader& reader, const PrefixHash& before) {
   SampledTurnRecord turn;
-  turn.before = reader.hash<PrefixHash>();
+  turn.before = before;
   const auto ids = reader.number<std::uint32_t>();
   if (reader.failed() || ids > reader.left() / sizeof(std::uint32_t)) return bad_turn("too short for its ids");
   for (std::uint32_t i = 0; i < ids; ++i) turn.ids.push_back(static_cast<TokenId>(reader.number<std::uint32_t>()));
@@ -161,8 +159,61 @@ Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes) {
     turn.call_ids.emplace_back(reinterpret_cast<const char*>(id.data()), id.size());
   }
   if (reader.failed()) return bad_turn("too short");
+  return turn;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn) {
+  Writer writer;
+  writer.hash(turn.before);
+  write_turn(writer, turn);
+  return writer.take();
+}
+
+Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes) {
+  Reader reader(bytes);
+  const auto before = reader.hash<PrefixHash>();
+  TRY_ASSIGN(SampledTurnRecord turn, read_turn(reader, before));
   if (reader.left() != 0) return bad_turn("bytes after it");
   return turn;
+}
+
+std::vector<std::byte> encode_shared_turns(std::vector<SampledTurnRecord> turns, std::size_t most_bytes) {
+  for (auto turn = turns.begin(); turn != turns.end();) {
+    turn = std::find(turn + 1, turns.end(), *turn) != turns.end() ? turns.erase(turn) : turn + 1;
+  }
+  if (turns.size() > kMostSharedTurns) turns.erase(turns.begin(), turns.end() - kMostSharedTurns);
+  for (; turns.size() > 1; turns.erase(turns.begin())) {
+    Writer writer;
+    writer.hash(turns.front().before);
+    writer.number(kSeveralTurns);
+    writer.number(static_cast<std::uint32_t>(turns.size()));
+    for (const SampledTurnRecord& turn : turns) write_turn(writer, turn);
+    std::vector<std::byte> bytes = writer.take();
+    if (bytes.size() <= most_bytes) return bytes;
+  }
+  return encode_sampled_turn(turns.front());
+}
+
+Result<std::vector<SampledTurnRecord>> decode_shared_turns(ByteSpan bytes) {
+  Reader reader(bytes);
+  const auto before = reader.hash<PrefixHash>();
+  std::vector<SampledTurnRecord> turns;
+  if (reader.number<std::uint32_t>() != kSeveralTurns || reader.failed()) {
+    TRY_ASSIGN(SampledTurnRecord turn, decode_sampled_turn(bytes));
+    turns.push_back(std::move(turn));
+    return turns;
+  }
+  const auto count = reader.number<std::uint32_t>();
+  if (reader.failed() || count < 2 || count > kMostSharedTurns) return bad_turn("too few or too many of one place");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(SampledTurnRecord turn, read_turn(reader, before));
+    if (std::ranges::find(turns, turn) != turns.end()) return bad_turn("twice in one record");
+    turns.push_back(std::move(turn));
+  }
+  if (reader.left() != 0) return bad_turn("bytes after it");
+  return turns;
 }
 
 // ---- offenders ----

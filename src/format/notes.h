@@ -77,6 +77,16 @@ std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn);
 // Fails with kDamaged if these are not the bytes of exactly one.
 Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes);
 
+// The turns that were sampled at one place, as servers share them: several replies to one prompt, oldest first. One
+// alone is spelt as above, so that former servers read it.
+inline constexpr std::size_t kMostSharedTurns = 4;
+
+// Keeps the newest as far as kMostSharedTurns and `most_bytes` allow, but at least one, and of equal ones the newest.
+// Precondition: there is one, and all have the same place.
+std::vector<std::byte> encode_shared_turns(std::vector<SampledTurnRecord> turns, std::size_t most_bytes = SIZE_MAX);
+// Fails with kDamaged if these are not the bytes of one to kMostSharedTurns different turns.
+Result<std::vector<SampledTurnRecord>> decode_shared_turns(ByteSpan bytes);
+
 // ---- offenders: texts that kept prompts from being reused, added up ----
 
 inline constexpr std::uint32_t kOffenderRecords = 2;   // the kind of a record file

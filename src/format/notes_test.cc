@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "base/test_seed.h"
@@ -85,6 +87,75 @@ TEST(SampledTurn, RoundTrips) {
     ASSERT_TRUE(decoded);
     EXPECT_EQ(*decoded, turn);
   }
+}
+
+SampledTurnRecord turn_at_nine(std::vector<TokenId> ids, std::vector<std::string> call_ids = {}) {
+  SampledTurnRecord turn{{}, std::move(ids), std::move(call_ids)};
+  turn.before.bytes[31] = 9;
+  return turn;
+}
+
+std::vector<std::byte> golden_turns(const std::string& name) {
+  std::ifstream file(KVKEEP_SOURCES "/format/testdata/" + name, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const ByteSpan span = std::as_bytes(std::span(bytes));
+  return {span.begin(), span.end()};
+}
+
+TEST(SharedTurns, OneAndSeveralAreTheGoldenFiles) {
+  const std::vector<SampledTurnRecord> one{turn_at_nine({1, 2, 151643}, {"call_1", ""})};
+  const std::vector<SampledTurnRecord> several{one[0], turn_at_nine({}), turn_at_nine({1, 3}, {"call_2"})};
+  ASSERT_FALSE(golden_turns("turns_v1.one").empty());
+  EXPECT_EQ(encode_shared_turns(one), golden_turns("turns_v1.one"));
+  EXPECT_EQ(encode_sampled_turn(one[0]), golden_turns("turns_v1.one")) << "former servers read one";
+  EXPECT_EQ(encode_shared_turns(several), golden_turns("turns_v1.several"));
+  EXPECT_EQ(*decode_shared_turns(golden_turns("turns_v1.one")), one);
+  EXPECT_EQ(*decode_shared_turns(golden_turns("turns_v1.several")), several);
+  EXPECT_FALSE(decode_sampled_turn(golden_turns("turns_v1.several"))) << "to a former server it is a miss";
+}
+
+TEST(SharedTurns, CutOrLengthenedTheyAreDamaged) {
+  auto bytes = encode_shared_turns({turn_at_nine({1, 2}, {"call"}), turn_at_nine({3})});
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode_shared_turns(ByteSpan(bytes).first(size))) << size;
+  }
+  bytes.push_back(std::byte{0});
+  EXPECT_FALSE(decode_shared_turns(bytes));
+}
+
+TEST(SharedTurns, CountsThatNobodyWritesAreDamaged) {
+  const auto bytes = encode_shared_turns({turn_at_nine({}), turn_at_nine({1}), turn_at_nine({2})});
+  constexpr std::size_t kCountAt = 36;
+  for (const unsigned count : {0U, 1U, 5U, 255U}) {
+    auto other = bytes;
+    other[kCountAt] = static_cast<std::byte>(count);
+    other.resize(other.size() + 100);  // empty turns
+    const auto read = decode_shared_turns(other);
+    ASSERT_FALSE(read) << count;
+    EXPECT_EQ(read.error().kind, ErrorKind::kDamaged);
+  }
+  auto twice = encode_shared_turns({turn_at_nine({1}), turn_at_nine({2})});
+  ASSERT_TRUE(decode_shared_turns(twice));
+  std::copy_n(twice.begin() + kCountAt + 4, 12, twice.begin() + kCountAt + 16);
+  EXPECT_FALSE(decode_shared_turns(twice)) << "the same turn twice";
+}
+
+TEST(SharedTurns, TheNewestStayEachOnce) {
+  std::vector<SampledTurnRecord> turns;
+  for (TokenId id = 0; id < 6; ++id) turns.push_back(turn_at_nine({id}));
+  turns.push_back(turns[3]);
+  EXPECT_EQ(*decode_shared_turns(encode_shared_turns(turns)),
+            (std::vector<SampledTurnRecord>{turns[2], turns[4], turns[5], turns[3]}));
+}
+
+TEST(SharedTurns, TheNewestStayWithinTheBytes) {
+  const SampledTurnRecord small = turn_at_nine({1}), large = turn_at_nine(std::vector<TokenId>(100, 2));
+  const auto all = encode_shared_turns({large, small, turn_at_nine({3})});
+  EXPECT_EQ(*decode_shared_turns(encode_shared_turns({large, small, turn_at_nine({3})}, all.size())),
+            (std::vector<SampledTurnRecord>{large, small, turn_at_nine({3})}));
+  EXPECT_EQ(*decode_shared_turns(encode_shared_turns({large, small, turn_at_nine({3})}, all.size() - 1)),
+            (std::vector<SampledTurnRecord>{small, turn_at_nine({3})}));
+  EXPECT_EQ(*decode_shared_turns(encode_shared_turns({small, large}, 50)), (std::vector<SampledTurnRecord>{large}));
 }
 
 TEST(SampledTurn, CutOrLengthenedItIsDamaged) {

@@ -24,10 +24,11 @@
 
 namespace kvkeep::share {
 
-// A record to publish.
+// A record to publish. With `merge` the one that is there is read first, and what `merge` makes of both is written.
 struct RecordOffer {
   ObjectName name;
   std::vector<std::byte> contents;
+  MergeRecords merge = {};
 };
 
 // Thread safe. Must outlive the tasks that it posts: drain the executor first.

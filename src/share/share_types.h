@@ -3,6 +3,7 @@
 // The types of the shared tier: its options, what is looked for, found and published, and what it counts.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +65,10 @@ struct Publication {
   std::vector<format::PathStep> path;
   std::shared_ptr<const store::Payload> payload;
 };
+
+// Makes the record that is written of the one that is there and the one that is offered, at most
+// format::kMostRecordBytes. It is called on the executor that publishes, and must be right for as long as that runs.
+using MergeRecords = std::function<std::vector<std::byte>(ByteSpan there, ByteSpan offered)>;
 
 // Counts since the start.
 struct ShareCounters {

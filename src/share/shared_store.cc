@@ -260,10 +260,9 @@ void SharedStore::Parts::touch_now(NodeId node, const std::vector<ObjectEngine::
   }
 }
 
-bool SharedStore::offer_record(const PrefixHash& key, std::vector<std::byte> contents) {
+bool SharedStore::offer_record(const PrefixHash& key, std::vector<std::byte> contents, MergeRecords merge) {
   if (!parts_->writes() || parts_->distrusted || contents.size() > format::kMostRecordBytes) return false;
-  const ObjectName name = parts_->vault.record_name(key);
-  return parts_->publisher.offer(RecordOffer{name, parts_->vault.seal_record(name, contents)});
+  return parts_->publisher.offer(RecordOffer{parts_->vault.record_name(key), std::move(contents), std::move(merge)});
 }
 
 std::vector<Result<std::vector<std::byte>>> SharedStore::records(const std::vector<PrefixHash>& keys,

@@ -65,8 +65,9 @@ class SharedStore {
   // Reports a use of published objects, for the engine's eviction; each name at most once a minute.
   void touch(const std::vector<format::SegmentHeader>& segments);
 
-  // Small records: `key` names one, such as the hash of an open turn. At most format::kMostRecordBytes.
-  bool offer_record(const PrefixHash& key, std::vector<std::byte> contents);
+  // Small records: `key` names one, such as the hash of an open turn. At most format::kMostRecordBytes. Replaces the
+  // one that is there, or is merged with it; of two servers that do so at the same moment, one may not see the other's.
+  bool offer_record(const PrefixHash& key, std::vector<std::byte> contents, MergeRecords merge = {});
   // Returns the records of these keys. The last ones are asked for first, as many at a time as the engine answers in
   // one round trip. kNotFound: there is none; kDamaged: it is not authentic; other errors say nothing of it.
   std::vector<Result<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/media_ids.h"
@@ -21,8 +22,32 @@ constexpr std::int64_t kLongestAbsentNs = 60'000'000'000;
 constexpr std::size_t kMostAbsent = 4'096;  // places that are remembered
 constexpr std::size_t kMostPlaces = 256;    // of one prompt: the last ones
 
+using Records = std::vector<format::SampledTurnRecord>;
+
 std::vector<std::byte> record_of(const PrefixHash& before, const chat::SampledTurn& turn) {
   return format::encode_sampled_turn({before, turn.ids, turn.call_ids});
+}
+
+// Returns false if no model with such a vocabulary can have sampled the turn.
+bool is_possible(const format::SampledTurnRecord& turn, std::size_t vocabulary_size) {
+  return are_tokens(turn.ids, vocabulary_size);
+}
+
+// The turns of a shared record that are possible.
+Result<Records> read_shared(ByteSpan record, std::size_t vocabulary_size) {
+  TRY_ASSIGN(Records turns, format::decode_shared_turns(record));
+  std::erase_if(turns, [&](const auto& turn) { return !is_possible(turn, vocabulary_size); });
+  return turns;
+}
+
+// The offered turns are the newest.
+std::vector<std::byte> merge_shared(ByteSpan there, ByteSpan offered, std::size_t vocabulary_size) {
+  Records turns;
+  if (auto known = read_shared(there, vocabulary_size); known.ok()) turns = std::move(*known);
+  Records newest = format::decode_shared_turns(offered).value();
+  std::erase_if(turns, [&](const auto& turn) { return turn.before != newest.front().before; });
+  std::ranges::move(newest, std::back_inserter(turns));
+  return format::encode_shared_turns(std::move(turns), format::kMostRecordBytes);
 }
 
 }  // namespace
@@ -56,7 +81,7 @@ void TurnKeeper::load() {
 
 Result<format::SampledTurnRecord> TurnKeeper::read(ByteSpan record) const {
   TRY_ASSIGN(format::SampledTurnRecord turn, format::decode_sampled_turn(record));
-  if (!are_tokens(turn.ids, options_.vocabulary_size)) return damaged("sampled turn: ids of another vocabulary");
+  if (!is_possible(turn, options_.vocabulary_size)) return damaged("sampled turn: ids of another vocabulary");
   return turn;
 }
 
@@ -66,13 +91,26 @@ std::vector<chat::TurnMemory::Turn> TurnKeeper::find(const PrefixHash& before) {
 }
 
 void TurnKeeper::remember(const PrefixHash& before, chat::SampledTurn turn) {
-  std::vector<std::byte> record;
-  if (!options_.path.empty() || shares()) record = record_of(before, turn);
-  if (shares()) (void)options_.shared->offer_record(before, record);
-  keep(before, std::move(turn), std::move(record));
+  if (shares()) offer(before, turn);
+  keep(before, std::move(turn));
 }
 
-void TurnKeeper::keep(const PrefixHash& before, chat::SampledTurn turn, std::vector<std::byte> record) {
+// Other servers may have published other replies to the same prompt, and what this one published may be gone.
+void TurnKeeper::offer(const PrefixHash& before, const chat::SampledTurn& turn) {
+  Records turns{{before, turn.ids, turn.call_ids}};
+  {
+    MutexLock lock(mutex_);
+    for (const auto& known : memory_.find(before)) turns.insert(turns.begin(), {before, known->ids, known->call_ids});
+  }
+  (void)options_.shared->offer_record(before, format::encode_shared_turns(std::move(turns), format::kMostRecordBytes),
+                                      [size = options_.vocabulary_size](ByteSpan there, ByteSpan offered) {
+                                        return merge_shared(there, offered, size);
+                                      });
+}
+
+void TurnKeeper::keep(const PrefixHash& before, chat::SampledTurn turn) {
+  std::vector<std::byte> record;
+  if (!options_.path.empty()) record = record_of(before, turn);
   MutexLock lock(mutex_);
   if (!memory_.remember(before, std::move(turn)) || options_.path.empty()) return;
   if (waiting_ >= kMostWaiting) {
@@ -119,11 +157,12 @@ bool TurnKeeper::learn(const std::vector<PrefixHash>& places) {
   std::vector<PrefixHash> absent;
   auto records = options_.shared->records(unknown, options_.clock->monotonic_ns() + kMostWaitNs);
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    auto turn = records[i].ok() ? read(*records[i]) : Result<format::SampledTurnRecord>(records[i].error());
-    if (turn.ok() && turn->before == unknown[i]) {
-      keep(turn->before, {std::move(turn->ids), std::move(turn->call_ids)}, std::move(*records[i]));
+    auto turns =
+        records[i].ok() ? read_shared(*records[i], options_.vocabulary_size) : Result<Records>(records[i].error());
+    if (turns.ok() && !turns->empty() && turns->front().before == unknown[i]) {
+      for (auto& turn : *turns) keep(turn.before, {std::move(turn.ids), std::move(turn.call_ids)});
       learnt = true;
-    } else if (turn.ok() || turn.error().kind == ErrorKind::kNotFound || turn.error().kind == ErrorKind::kDamaged) {
+    } else if (turns.ok() || turns.error().kind == ErrorKind::kNotFound || turns.error().kind == ErrorKind::kDamaged) {
       absent.push_back(unknown[i]);  // other errors say nothing of the place
     }
   }

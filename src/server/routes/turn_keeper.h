@@ -61,7 +61,8 @@ class TurnKeeper {
 
  private:
   Result<format::SampledTurnRecord> read(ByteSpan record) const;
-  void keep(const PrefixHash& before, chat::SampledTurn turn, std::vector<std::byte> record);
+  void offer(const PrefixHash& before, const chat::SampledTurn& turn);
+  void keep(const PrefixHash& before, chat::SampledTurn turn);
   std::vector<PrefixHash> unknown_places(const std::vector<PrefixHash>& places);
   void note_absent(const std::vector<PrefixHash>& places);
   void load();

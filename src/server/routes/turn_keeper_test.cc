@@ -196,6 +196,17 @@ class SharedTurnsTest : public ::testing::Test {
     const auto found = keeper.find(name(number));
     return found.size() == 1 && *found[0] == turn(number);
   }
+  // The numbers of the turns that a keeper knows at a place, newest first.
+  static std::vector<int> replies(TurnKeeper& keeper, int place) {
+    std::vector<int> numbers;
+    for (const auto& known : keeper.find(name(place))) numbers.push_back(known->ids.front());
+    return numbers;
+  }
+  std::unique_ptr<TurnKeeper> open(share::SharedStore& store) {
+    return std::make_unique<TurnKeeper>(
+        TurnKeeperOptions{.memory = mebibytes(1), .vocabulary_size = kVocabulary, .shared = &store, .clock = &clock_},
+        files_, executor_);
+  }
 
   sim::SimClock clock_;
   sim::SimExecutor worker_;
@@ -284,6 +295,102 @@ TEST_F(SharedTurnsTest, RecordsWithIdsOfAnotherVocabularyAreAMiss) {
     EXPECT_FALSE(second_.learn({name(number)})) << id;
     EXPECT_TRUE(second_.find(name(number)).empty()) << id;
   }
+}
+
+TEST_F(SharedTurnsTest, RepliesOfSeveralServersToOnePromptAreAllLearnt) {
+  first_.remember(name(1), turn(10));
+  first_.remember(name(1), turn(11));
+  worker_.run_all();
+  second_.remember(name(1), turn(20));
+  worker_.run_all();
+  const auto third = open(*second_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_EQ(replies(*third, 1), (std::vector<int>{20, 11, 10}));
+}
+
+TEST_F(SharedTurnsTest, OfManyRepliesTheNewestFourAreShared) {
+  for (int reply = 10; reply < 15; ++reply) first_.remember(name(1), turn(reply));
+  worker_.run_all();
+  second_.remember(name(1), turn(20));
+  worker_.run_all();
+  first_.remember(name(1), turn(12));
+  worker_.run_all();
+  const auto third = open(*second_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_EQ(replies(*third, 1), (std::vector<int>{12, 14, 13, 11}));
+}
+
+TEST_F(SharedTurnsTest, RepliesThatTheEngineLostArePublishedWithTheNextOne) {
+  first_.remember(name(1), turn(10));
+  worker_.run_all();
+  engine_.objects.clear();
+  first_.remember(name(1), turn(11));
+  worker_.run_all();
+  EXPECT_TRUE(second_.learn({name(1)}));
+  EXPECT_EQ(replies(second_, 1), (std::vector<int>{11, 10}));
+}
+
+TEST_F(SharedTurnsTest, RecordsOfFormerServersAreReadAndKept) {
+  ASSERT_TRUE(
+      first_store_->offer_record(name(1), format::encode_sampled_turn({name(1), turn(10).ids, turn(10).call_ids})));
+  worker_.run_all();
+  const auto third = open(*first_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_TRUE(third->find(name(1)).size() == 1 && *third->find(name(1))[0] == turn(10));
+  first_.remember(name(1), turn(11));
+  worker_.run_all();
+  EXPECT_TRUE(second_.learn({name(1)}));
+  EXPECT_EQ(replies(second_, 1), (std::vector<int>{11, 10}));
+}
+
+TEST_F(SharedTurnsTest, ForeignTurnsLeaveARecordWhenItIsMerged) {
+  const auto foreign = static_cast<TokenId>(kVocabulary);
+  ASSERT_TRUE(first_store_->offer_record(
+      name(1), format::encode_shared_turns({{name(1), {foreign}, {}}, {name(1), turn(10).ids, turn(10).call_ids}})));
+  ASSERT_TRUE(first_store_->offer_record(name(2), format::encode_sampled_turn({name(3), {1}, {}})));
+  worker_.run_all();
+  const auto third = open(*first_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_EQ(replies(*third, 1), (std::vector<int>{10})) << "the others of the record are known";
+  for (int place = 1; place <= 2; ++place) first_.remember(name(place), turn(11));
+  worker_.run_all();
+  std::vector<PrefixHash> places{name(1), name(2)};
+  const auto records = second_store_->records(places, clock_.monotonic_ns() + 1'000'000'000);
+  const auto merged = format::decode_shared_turns(*records[0]);
+  ASSERT_TRUE(merged.ok());
+  ASSERT_EQ(merged->size(), 2U);
+  EXPECT_EQ(merged->front().ids, turn(10).ids);
+  EXPECT_EQ(*records[1], format::encode_sampled_turn({name(2), turn(11).ids, turn(11).call_ids}));
+}
+
+// What lies there is unknown, and must not be written over.
+TEST_F(SharedTurnsTest, AnEngineInTroubleKeepsItsReplies) {
+  first_.remember(name(1), turn(10));
+  worker_.run_all();
+  for (auto& node : engine_.nodes) node = share::FrailWorld::Node::kHung;
+  second_.remember(name(1), turn(11));
+  worker_.run_all();
+  for (auto& node : engine_.nodes) node = share::FrailWorld::Node::kWell;
+  for (int second = 0; second < 10; ++second) {
+    clock_.advance_ms(1'000);
+    second_store_->tick();
+    worker_.run_all();
+  }
+  const auto third = open(*first_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_EQ(replies(*third, 1), (std::vector<int>{11, 10}));
+}
+
+TEST_F(SharedTurnsTest, DamagedRecordsAreReplaced) {
+  first_.remember(name(1), turn(1));
+  worker_.run_all();
+  std::mt19937_64 random(1);
+  for (auto& [id, object] : engine_.objects) share::FrailWorld::flip(object.head, random);
+  second_.remember(name(1), turn(2));
+  worker_.run_all();
+  const auto third = open(*first_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_EQ(replies(*third, 1), (std::vector<int>{2}));
 }
 
 TEST_F(SharedTurnsTest, DamagedRecordsAreAMiss) {
