@@ -14,6 +14,8 @@ namespace {
 // Fewer heads are read on one thread, and others on several.
 constexpr std::size_t kLeastHeadsOfPart = 16;
 constexpr std::size_t kMostParts = 4;
+// Publications come one at a time: one and a sweep may hang, and others go on.
+constexpr std::size_t kWriteThreads = 3;
 
 }  // namespace
 
@@ -58,49 +60,49 @@ class DetachedEngine::Call {
 DetachedEngine::DetachedEngine(std::unique_ptr<ObjectEngine> inner, os::Clock& clock, std::size_t threads)
     : inner_(std::move(inner)),
       clock_(clock),
-      threads_(threads),
-      pool_(os::make_thread_pool(threads, "share-engine")) {}
+      reads_(threads, "share-engine"),
+      writes_(kWriteThreads, "share-writes") {}
 
 DetachedEngine::~DetachedEngine() = default;
 
 // A call that waited its whole deadline for others that are not late either says nothing of the other side.
-Status DetachedEngine::enter(std::int64_t deadline_ns) {
-  const MutexLock lock(mutex_);
-  while (deadlines_.size() >= 2 * threads_) {
+Status DetachedEngine::enter(Lane& lane, std::int64_t deadline_ns) {
+  const MutexLock lock(lane.mutex);
+  while (lane.deadlines.size() >= 2 * lane.threads) {
     const std::int64_t now_ns = clock_.monotonic_ns();
-    const bool all_hang = *deadlines_.rbegin() <= now_ns;
-    if (all_hang || (deadline_ns <= now_ns && *deadlines_.begin() <= now_ns)) return late();
+    const bool all_hang = *lane.deadlines.rbegin() <= now_ns;
+    if (all_hang || (deadline_ns <= now_ns && *lane.deadlines.begin() <= now_ns)) return late();
     if (deadline_ns <= now_ns) return busy(address() + " is busy with other calls of this server");
-    left_.wait_for(mutex_, std::chrono::nanoseconds(std::min(deadline_ns, *deadlines_.rbegin()) - now_ns));
+    lane.left.wait_for(lane.mutex, std::chrono::nanoseconds(std::min(deadline_ns, *lane.deadlines.rbegin()) - now_ns));
   }
-  deadlines_.insert(deadline_ns);
+  lane.deadlines.insert(deadline_ns);
   return {};
 }
 
-void DetachedEngine::leave(std::int64_t deadline_ns) {
-  const MutexLock lock(mutex_);
-  deadlines_.erase(deadlines_.find(deadline_ns));
-  left_.notify_all();
+void DetachedEngine::leave(Lane& lane, std::int64_t deadline_ns) {
+  const MutexLock lock(lane.mutex);
+  lane.deadlines.erase(lane.deadlines.find(deadline_ns));
+  lane.left.notify_all();
 }
 
 Error DetachedEngine::late() const { return io_error(address() + " did not answer in time"); }
 
 template <typename Outcome>
-Result<DetachedEngine::CallPtr<Outcome>> DetachedEngine::begin(std::function<Outcome(Call<Outcome>&)> work,
+Result<DetachedEngine::CallPtr<Outcome>> DetachedEngine::begin(Lane& lane, std::function<Outcome(Call<Outcome>&)> work,
                                                                std::int64_t deadline_ns) {
-  TRY(enter(deadline_ns));
+  TRY(enter(lane, deadline_ns));
   auto call = std::make_shared<Call<Outcome>>();
-  pool_->post([this, call, work = std::move(work), deadline_ns] {
+  lane.pool->post([&lane, call, work = std::move(work), deadline_ns] {
     call->finish(work(*call));
-    leave(deadline_ns);
+    leave(lane, deadline_ns);
   });
   return call;
 }
 
 template <typename Outcome>
-Result<Outcome> DetachedEngine::run(std::function<Outcome()> work, std::int64_t deadline_ns) {
+Outcome DetachedEngine::run(Lane& lane, std::function<Outcome()> work, std::int64_t deadline_ns) {
   TRY_ASSIGN(const CallPtr<Outcome> call,
-             begin<Outcome>([work = std::move(work)](Call<Outcome>&) { return work(); }, deadline_ns));
+             begin<Outcome>(lane, [work = std::move(work)](Call<Outcome>&) { return work(); }, deadline_ns));
   std::size_t none = SIZE_MAX;
   auto outcome = call->wait(clock_, deadline_ns, none);
   if (!outcome.ok()) return late();
@@ -118,7 +120,7 @@ std::vector<HeadBytes> DetachedEngine::heads(const std::vector<ObjectName>& name
     const auto read = [this, own, first_bytes, deadline_ns](Call<Outcome>&) {
       return inner_->heads(own, first_bytes, deadline_ns);
     };
-    calls.push_back(begin<Outcome>(read, deadline_ns));
+    calls.push_back(begin<Outcome>(reads_, read, deadline_ns));
   }
   Outcome heads;
   for (std::size_t part = 0; part < parts; ++part) {
@@ -154,7 +156,7 @@ Status DetachedEngine::get_piece(const ObjectName& name, const PayloadSlice& par
   const auto read = [this, name, part, piece, limits](Call<Status>& call) {
     return inner_->get(name, part, *piece, [&](std::size_t count) { call.advance(count); }, limits);
   };
-  TRY_ASSIGN(const CallPtr<Status> call, begin<Status>(read, limits.wait_until(clock_.monotonic_ns())));
+  TRY_ASSIGN(const CallPtr<Status> call, begin<Status>(reads_, read, limits.wait_until(clock_.monotonic_ns())));
   for (std::size_t copied = 0;;) {
     std::size_t come = copied;
     const auto outcome = call->wait(clock_, limits, come);
@@ -168,18 +170,57 @@ Status DetachedEngine::get_piece(const ObjectName& name, const PayloadSlice& par
   }
 }
 
+// The caller's bytes may be gone when a call that it left reads them. One that comes to a thread only after it was left
+// must not begin.
+Status DetachedEngine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
+                           const TransferLimits& limits) {
+  using Bytes = std::vector<std::byte>;
+  const auto own_head = std::make_shared<const Bytes>(head.begin(), head.end());
+  const auto own_payload = std::make_shared<const Bytes>(payload.begin(), payload.end());
+  const auto write = [this, name, own_head, own_payload, ttl_s, limits]() -> Status {
+    if (clock_.monotonic_ns() >= limits.deadline_ns) return late();
+    return inner_->put(name, *own_head, *own_payload, ttl_s, limits);
+  };
+  return run<Status>(writes_, write, limits.deadline_ns);
+}
+
+void DetachedEngine::tidy(std::int64_t ttl_s, std::int64_t until_ns) {
+  if (tidying_.exchange(true)) return;
+  const auto tidy = [this, ttl_s, until_ns](Call<bool>&) {
+    inner_->tidy(ttl_s, until_ns);
+    tidying_ = false;
+    return true;
+  };
+  const auto call = begin<bool>(writes_, tidy, until_ns);
+  if (!call.ok()) {
+    tidying_ = false;
+    return;
+  }
+  std::size_t none = SIZE_MAX;
+  (void)(*call)->wait(clock_, until_ns, none);
+}
+
+Result<std::vector<ObjectName>> DetachedEngine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
+                                                      std::int64_t deadline_ns) {
+  return run<Result<std::vector<ObjectName>>>(
+      writes_, [this, objects, ttl_s, deadline_ns] { return inner_->touch(objects, ttl_s, deadline_ns); }, deadline_ns);
+}
+
+Status DetachedEngine::remove(const ObjectName& name, std::int64_t deadline_ns) {
+  return run<Status>(writes_, [this, name, deadline_ns] { return inner_->remove(name, deadline_ns); }, deadline_ns);
+}
+
 Result<NamesPage> DetachedEngine::list(const std::string& space, const std::string& from, std::int64_t deadline_ns) {
-  using Outcome = Result<NamesPage>;
-  TRY_ASSIGN(
-      Outcome page,
-      run<Outcome>([this, space, from, deadline_ns] { return inner_->list(space, from, deadline_ns); }, deadline_ns));
-  return page;
+  return run<Result<NamesPage>>(
+      reads_, [this, space, from, deadline_ns] { return inner_->list(space, from, deadline_ns); }, deadline_ns);
 }
 
 Status DetachedEngine::probe(NodeId node, std::int64_t deadline_ns) {
-  TRY_ASSIGN(Status probed,
-             run<Status>([this, node, deadline_ns] { return inner_->probe(node, deadline_ns); }, deadline_ns));
-  return probed;
+  return run<Status>(reads_, [this, node, deadline_ns] { return inner_->probe(node, deadline_ns); }, deadline_ns);
+}
+
+Result<EngineFacts> DetachedEngine::facts(std::int64_t deadline_ns) {
+  return run<Result<EngineFacts>>(reads_, [this, deadline_ns] { return inner_->facts(deadline_ns); }, deadline_ns);
 }
 
 }  // namespace kvkeep::share
