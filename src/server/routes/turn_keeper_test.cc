@@ -289,8 +289,8 @@ TEST_F(SharedTurnsTest, RecordsWithIdsOfAnotherVocabularyAreAMiss) {
   int number = 0;
   for (const TokenId id : {TokenId{-1}, std::numeric_limits<TokenId>::min(), std::numeric_limits<TokenId>::max(),
                            static_cast<TokenId>(kVocabulary)}) {
-    ASSERT_TRUE(
-        first_store_->offer_record(name(++number), format::encode_sampled_turn({name(number), {1, id, 2}, {}})));
+    ++number;
+    ASSERT_TRUE(first_store_->offer_record(name(number), format::encode_sampled_turn({name(number), {1, id, 2}, {}})));
     worker_.run_all();
     EXPECT_FALSE(second_.learn({name(number)})) << id;
     EXPECT_TRUE(second_.find(name(number)).empty()) << id;
@@ -363,7 +363,7 @@ TEST_F(SharedTurnsTest, ForeignTurnsLeaveARecordWhenItIsMerged) {
   EXPECT_EQ(*records[1], format::encode_sampled_turn({name(2), turn(11).ids, turn(11).call_ids}));
 }
 
-// What lies there is unknown, and must not be written over.
+// A record that could not be read must not be written over.
 TEST_F(SharedTurnsTest, AnEngineInTroubleKeepsItsReplies) {
   first_.remember(name(1), turn(10));
   worker_.run_all();
