@@ -156,6 +156,8 @@ class Story {
     exact_ = exact_ && undisturbed && (setting_.parallel == 1 || !any_meets_a_reply(as, replies));
     std::uint64_t least_decoded = 0;
     std::uint64_t most_decoded = 0;
+    loads_.begin_requests(static_cast<std::size_t>(std::ranges::count_if(
+        replies, [](const Reply& reply) { return reply.stats.miss == MissReason::kLoadTooSlow; })));
     for (std::size_t i = 0; i < asked.size(); ++i) {
       check_reply(i, evaluated, replies);
       check_accounts(replies[i], undisturbed);

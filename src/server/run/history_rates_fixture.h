@@ -26,6 +26,9 @@ class LoadWatch {
  public:
   LoadWatch(Loads loads, bool has_rows, bool has_cuts) : loads_(loads), has_rows_(has_rows), has_cuts_(has_cuts) {}
 
+  // Of the requests that come next, which were sent together, so many had a load refused: in any order, while looks at
+  // them have one.
+  void begin_requests(std::size_t refused) { uncounted_ = refused; }
   // Returns a fault, or "". `undisturbed`: the request was carried out without an interruption.
   std::string look(const JobStats& stats, bool undisturbed, std::size_t known_tokens) {
     const bool is_refused = stats.miss == MissReason::kLoadTooSlow;
@@ -33,10 +36,10 @@ class LoadWatch {
     if (is_refused && known_tokens <= stats.cached_tokens) return "a load is called too slow where nothing was there";
     const std::size_t loaded = stats.ram_tokens + stats.disk_tokens;
     std::string wrong;
-    if (loads_ == Loads::kAutoSlow && undisturbed && measured() && loaded > 0 && refused_ < kFirstTrial)
+    if (loads_ == Loads::kAutoSlow && undisturbed && measured() && loaded > 0 && refused_ + uncounted_ < kFirstTrial)
       wrong = fmt::format("{} tokens loaded, though loads are slow; {} were refused since the last", loaded, refused_);
     if (loaded > 0) refused_ = 0;
-    if (is_refused) ++refused_;
+    if (is_refused) ++refused_, --uncounted_;
     // Two calls at most, and few enough cuts that one slice is long enough.
     next_.load |= has_rows_ && loaded >= kMeasuredLoad;
     next_.prefill |= stats.prefilled_tokens >= (has_cuts_ ? kMeasuredWithCuts : policy::kLeastMeasuredTokens);
@@ -68,6 +71,7 @@ class LoadWatch {
   Measured now_;
   Measured next_;
   std::size_t refused_ = 0;
+  std::size_t uncounted_ = 0;  // refused among those sent together, and not looked at yet
 };
 
 }  // namespace kvkeep::server
