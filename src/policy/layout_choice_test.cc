@@ -121,7 +121,7 @@ TEST(LayoutChoice, WaitsLongerWhereAChangeTakesLong) {
   EXPECT_GT(steps_until_change(choice, unrelated(8, 2'000), 10, 10'000), 20 * first);
 }
 
-// What steps take in truth: `truth` times as long in a pool as in cells of their own.
+// Steps take `truth` times as long in a pool as in cells of their own, whatever is estimated.
 void pass(LayoutChoice& choice, bool own_cells, double truth, std::size_t steps) {
   for (std::size_t i = 0; i < steps; ++i) choice.note_step(unrelated(8, 2'000), own_cells ? 20 : 20 * truth);
 }

@@ -77,10 +77,7 @@ void CellLayout::note(const ModelCall& call, std::int64_t begin_ns) {
 }
 
 policy::DecodedView CellLayout::decoded(const ModelCall& call) {
-  std::vector<std::uint64_t> numbers;
-  for (const Request* runner : call.runners) numbers.push_back(runner->number);
-  if (numbers != counted_ || ++counts_ >= kRecount) {
-    counted_ = std::move(numbers);
+  if (!std::ranges::equal(call.runners, counted_, {}, &Request::number) || ++counts_ >= kRecount) {
     counts_ = 0;
     count(call.runners);
   } else {
@@ -103,6 +100,8 @@ void CellLayout::count(const std::vector<Request*>& runners) {
   for (const Request* runner : runners) held.push_back(&sequences_[*runner->seq]);
   const auto key = [](const Sequence* each) { return std::tie(each->occupant.tenant, each->tokens); };
   std::ranges::sort(held, {}, key);
+  counted_.clear();
+  for (const Request* runner : runners) counted_.push_back(runner->number);
   view_ = {.requests = held.size()};
   for (std::size_t i = 0; i < held.size(); ++i) {
     const bool alike = i > 0 && held[i - 1]->occupant.tenant == held[i]->occupant.tenant;
@@ -148,8 +147,9 @@ bool CellLayout::look(std::span<const std::unique_ptr<Request>> active) {
 // all that may lie there later counts as well: a long request brings the pool back at any time.
 bool CellLayout::has_room() const {
   const cache::CacheStats stats = cache_.stats();
-  std::size_t tokens = memory_.own_cells() ? 0 : memory_.cells_total();
-  for (const Sequence& each : sequences_.all()) tokens += memory_.own_cells() ? each.tokens.size() : 0;
+  std::size_t held = 0;
+  for (const Sequence& each : sequences_.all()) held += each.tokens.size();
+  const std::size_t tokens = memory_.own_cells() ? held : memory_.cells_total();
   return stats.disk_budget > ByteCount{} || stats.ram_budget.value() / 2 >= memory_.rows_bytes(tokens);
 }
 

@@ -63,8 +63,7 @@ class CellLayoutTest : public testing::Test {
   }
   // The replies to these prompts, asked for at the same time.
   std::vector<Reply> ask_at_once(World& world, const std::vector<std::vector<TokenId>>& prompts, std::size_t tokens) {
-    std::vector<std::future<Reply>> replies;
-    for (const auto& prompt : prompts) replies.push_back(world.submit(prompt, tokens));
+    auto replies = world.submit_at_once(prompts, static_cast<std::int64_t>(tokens));
     std::vector<Reply> all;
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       all.push_back(replies[i].get());
@@ -86,9 +85,25 @@ class CellLayoutTest : public testing::Test {
     ASSERT_EQ(world.scheduler.stats().layout_changes, 1U);
   }
 
+  // Each call waits at the gate. Remembers in which layout the short prompt is begun.
+  void start_gated(World& world, Gate& gate) {
+    world.engine.set_on_decode([this, &world, &gate](std::span<const engine::BatchToken> batch) {
+      gate.pass();
+      if (begins(batch, short_one_)) began_in_own_cells_ = world.engine.memory().own_cells();
+    });
+    world.start();
+    make_own(world);
+    clock_.step_ns = 1;  // no other reason to change
+    gate.close();
+  }
+
   SteppingClock clock_;
   std::mt19937 random_{seed()};
   std::size_t computed_ = 0;  // what requests have to compute
+  const std::vector<TokenId> kept_out_ = random_tokens(random_, 100);
+  const std::vector<TokenId> long_one_ = random_tokens(random_, 2'000);
+  const std::vector<TokenId> short_one_ = random_tokens(random_, 100);
+  std::optional<bool> began_in_own_cells_;
 };
 
 TEST_F(CellLayoutTest, UnrelatedRepliesGetCellsOfTheirOwnAndLoseNothing) {
@@ -204,70 +219,48 @@ TEST_F(CellLayoutTest, SharedPrefixesBringThePoolBack) {
 TEST_F(CellLayoutTest, NothingStartsWhileALongPromptWaitsForThePool) {
   Gate gate;
   World world(options(clock_));
-  const auto kept_out = random_tokens(random_, 100);
-  const auto long_one = random_tokens(random_, 2'000);
-  const auto short_one = random_tokens(random_, 100);
-  std::optional<bool> began_in_own_cells;
-  world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
-    gate.pass();
-    if (begins(batch, short_one)) began_in_own_cells = world.engine.memory().own_cells();
-  });
-  world.start();
-  make_own(world);
-  clock_.step_ns = 1;  // no other reason to change
-  gate.close();
-  auto unkept = world.submit(kept_out, 300, /*cache_prompt=*/false);
+  start_gated(world, gate);
+  auto unkept = world.submit(kept_out_, 300, /*cache_prompt=*/false);
   gate.let(2);
-  auto too_long = world.submit(long_one, 5);
+  auto too_long = world.submit(long_one_, 5);
   gate.let(2);  // the long one has its place
-  auto later = world.submit(short_one, 60);
+  auto later = world.submit(short_one_, 60);
   gate.open();
-  EXPECT_EQ(too_long.get().tokens, world.expected(long_one, 5));
-  EXPECT_EQ(later.get().tokens, world.expected(short_one, 60));
+  EXPECT_EQ(too_long.get().tokens, world.expected(long_one_, 5));
+  EXPECT_EQ(later.get().tokens, world.expected(short_one_, 60));
   const Reply reply = unkept.get();
-  EXPECT_EQ(reply.tokens, world.expected(kept_out, 300));
-  EXPECT_EQ(reply.stats.prefilled_tokens, kept_out.size()) << "it was not interrupted";
+  EXPECT_EQ(reply.tokens, world.expected(kept_out_, 300));
+  EXPECT_EQ(reply.stats.prefilled_tokens, kept_out_.size()) << "it was not interrupted";
   EXPECT_EQ(world.scheduler.stats().layout_changes, 2U);
   world.stop();
-  EXPECT_EQ(began_in_own_cells, false) << "it waited with the long one";
+  EXPECT_EQ(began_in_own_cells_, false) << "it waited with the long one";
 }
 
 TEST_F(CellLayoutTest, AClientThatLeavesWhileItWaitsForThePoolHoldsNobody) {
   Gate gate;
   World world(options(clock_));
-  const auto kept_out = random_tokens(random_, 100);
-  const auto long_one = random_tokens(random_, 2'000);
-  const auto short_one = random_tokens(random_, 100);
-  std::optional<bool> began_in_own_cells;
-  world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
-    gate.pass();
-    if (begins(batch, short_one)) began_in_own_cells = world.engine.memory().own_cells();
-  });
-  world.start();
-  make_own(world);
-  clock_.step_ns = 1;
-  gate.close();
-  auto unkept = world.submit(kept_out, 300, /*cache_prompt=*/false);
+  start_gated(world, gate);
+  auto unkept = world.submit(kept_out_, 300, /*cache_prompt=*/false);
   gate.let(2);
   const auto leaving = std::make_shared<CollectingSink>();
   auto too_long = leaving->future();
   Job job;
-  job.prompt = long_one;
+  job.prompt = long_one_;
   job.sampling = World::greedy();
   ASSERT_TRUE(world.scheduler.submit(std::move(job), leaving).ok());
   gate.let(2);
-  auto later = world.submit(short_one, 5);
+  auto later = world.submit(short_one_, 5);
   gate.let(2);
-  EXPECT_FALSE(began_in_own_cells) << "the long one holds it";
+  EXPECT_FALSE(began_in_own_cells_) << "the long one holds it";
   leaving->leave();
   gate.open();
   EXPECT_EQ(too_long.get().finish, Finish::kGone);
   ASSERT_EQ(later.wait_for(std::chrono::seconds(30)), std::future_status::ready);
-  EXPECT_EQ(later.get().tokens, world.expected(short_one, 5));
-  EXPECT_EQ(unkept.get().tokens, world.expected(kept_out, 300));
+  EXPECT_EQ(later.get().tokens, world.expected(short_one_, 5));
+  EXPECT_EQ(unkept.get().tokens, world.expected(kept_out_, 300));
   EXPECT_EQ(world.scheduler.stats().layout_changes, 1U);
   world.stop();
-  EXPECT_EQ(began_in_own_cells, true);
+  EXPECT_EQ(began_in_own_cells_, true);
 }
 
 // With cells of their own a long prompt may come at any time, and all that lies there has to leave.
@@ -289,6 +282,22 @@ TEST_F(CellLayoutTest, AMemoryThatCannotBeMadeAnewStaysAsItIs) {
   EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
   EXPECT_EQ(world.scheduler.stats().set_aside, 4U) << "it was tried once";
   EXPECT_EQ(world.engine.tokens_decoded(), computed_);
+}
+
+TEST_F(CellLayoutTest, APromptThatIsTooLongFailsWhereThePoolCannotComeBack) {
+  World world(options(clock_));
+  world.start();
+  make_own(world);
+  clock_.step_ns = 1;
+  world.engine.set_faults({.fail_lay_out = 1});
+  auto reply = world.submit(long_one_, 20);
+  ASSERT_EQ(reply.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  const Reply failed = reply.get();
+  EXPECT_EQ(failed.finish, Finish::kError);
+  ASSERT_TRUE(failed.error.has_value());
+  EXPECT_EQ(failed.error->kind, ErrorKind::kNoSpace);
+  EXPECT_TRUE(world.scheduler.stats().own_cells);
+  EXPECT_EQ(world.ask(short_one_, 5).tokens, world.expected(short_one_, 5)) << "others are served";
 }
 
 TEST_F(CellLayoutTest, AGivenLayoutStays) {

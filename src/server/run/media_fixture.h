@@ -1,6 +1,6 @@
 #pragma once
 
-// A projector that counts, and pictures for it.
+// A projector that counts, pictures for it, and a scheduler that has it.
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +15,7 @@
 #include "engine/projector.h"
 #include "server/run/encoded_media.h"
 #include "server/run/job.h"
+#include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
 
@@ -65,5 +66,33 @@ inline ChunkSource picture(std::uint8_t number, std::string_view file = "file") 
 inline std::vector<TokenId> ids_of(const ChunkSource& source, const ChunkShape& shape = kShape) {
   return media_ids(source.file->hash, source.number, shape);
 }
+
+class MediaWorldTest : public ::testing::TestWithParam<engine::MemoryClass> {
+ protected:
+  Job job_of(const std::vector<TokenId>& prompt, std::vector<ChunkSource> media, std::int64_t max_tokens = 4) {
+    Job job = World::job_of(prompt, max_tokens);
+    job.media = std::move(media);
+    return job;
+  }
+  Reply ask(Job job) {
+    const auto sink = std::make_shared<CollectingSink>();
+    auto reply = sink->future();
+    EXPECT_TRUE(world_.scheduler.submit(std::move(job), sink).ok());
+    return reply.get();
+  }
+
+  CountingProjector projector_;
+  World world_{options(projector_)};
+  std::mt19937 random_{seed()};
+
+ private:
+  static WorldOptions options(CountingProjector& projector) {
+    WorldOptions options;
+    options.fake.memory_class = GetParam();
+    options.fake.batch_tokens = 64;
+    options.scheduler.projector = &projector;
+    return options;
+  }
+};
 
 }  // namespace kvkeep::server

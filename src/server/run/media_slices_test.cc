@@ -7,51 +7,12 @@
 
 #include "server/run/media_fixture.h"
 #include "server/run/parts_fixture.h"
-#include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
 namespace {
 
 constexpr ChunkShape kLarge{.embeddings = 640, .positions = 640};  // ten batches
 constexpr std::size_t kBefore = 70;
-
-class MediaSlices : public ::testing::TestWithParam<engine::MemoryClass> {
- protected:
-  MediaSlices() : world_(options()) {
-    projector_.shape = kLarge;
-    projector_.told_share = 0;  // so that progress is that of prefill
-    world_.start();
-  }
-
-  WorldOptions options() {
-    WorldOptions options;
-    options.fake.memory_class = GetParam();
-    options.fake.batch_tokens = 64;
-    options.scheduler.projector = &projector_;
-    return options;
-  }
-  Job job_of(std::vector<TokenId> prompt, std::vector<ChunkSource> media, std::int64_t max_tokens = 4) {
-    Job job;
-    job.id = "test";
-    job.kind = "chat";
-    job.prompt = std::move(prompt);
-    job.media = std::move(media);
-    job.sampling = World::greedy();
-    job.max_tokens = max_tokens;
-    return job;
-  }
-  Reply ask(Job job) {
-    const auto sink = std::make_shared<CollectingSink>();
-    auto reply = sink->future();
-    EXPECT_TRUE(world_.scheduler.submit(std::move(job), sink).ok());
-    return reply.get();
-  }
-  bool needs_points() const { return GetParam() != engine::MemoryClass::kSliceable; }
-
-  CountingProjector projector_;
-  World world_;
-  std::mt19937 random_{seed()};
-};
 
 // A client. The engine thread writes what the test reads after the end.
 class Told final : public JobSink {
@@ -73,6 +34,23 @@ class Told final : public JobSink {
 
  private:
   const std::function<void(std::size_t)> on_prefilled_;
+};
+
+class MediaSlices : public MediaWorldTest {
+ protected:
+  MediaSlices() {
+    projector_.shape = kLarge;
+    projector_.told_share = 0;  // so that progress is that of prefill
+    world_.start();
+  }
+  bool needs_points() const { return GetParam() != engine::MemoryClass::kSliceable; }
+  // A client that leaves after the second slice of the picture behind kBefore tokens.
+  void leave_within(const std::vector<TokenId>& prompt, const ChunkSource& source) {
+    std::shared_ptr<Told> leaving;
+    leaving = std::make_shared<Told>([&](std::size_t count) { leaving->left = count > kBefore + 100; });
+    ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {source}), leaving).ok());
+    EXPECT_EQ(leaving->ended.get_future().get(), Finish::kGone);
+  }
 };
 
 TEST_P(MediaSlices, OthersGetTokensBetweenThem) {
@@ -101,10 +79,7 @@ TEST_P(MediaSlices, AClientThatLeavesWithinThePictureLeavesNothingOfIt) {
   const ChunkSource source = picture(2);
   const auto before = random_tokens(random_, kBefore);
   const auto prompt = before + ids_of(source, kLarge) + random_tokens(random_, 5);
-  std::shared_ptr<Told> leaving;
-  leaving = std::make_shared<Told>([&](std::size_t count) { leaving->left = count > kBefore + 100; });
-  ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {source}), leaving).ok());
-  EXPECT_EQ(leaving->ended.get_future().get(), Finish::kGone);
+  leave_within(prompt, source);
   world_.stop();
   EXPECT_LE(world_.engine.tokens_decoded(), kBefore + 300U) << "it ended within the picture";
   if (!needs_points()) {
@@ -117,10 +92,7 @@ TEST_P(MediaSlices, WhatLiesBeforeAnUnfinishedPictureIsReused) {
   const ChunkSource source = picture(3);
   const auto before = random_tokens(random_, kBefore);
   const auto prompt = before + ids_of(source, kLarge) + random_tokens(random_, 5);
-  std::shared_ptr<Told> leaving;
-  leaving = std::make_shared<Told>([&](std::size_t count) { leaving->left = count > kBefore + 100; });
-  ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {source}), leaving).ok());
-  EXPECT_EQ(leaving->ended.get_future().get(), Finish::kGone);
+  leave_within(prompt, source);
   const auto other = before + random_tokens(random_, 30);
   const Reply text = ask(job_of(other, {}));
   EXPECT_EQ(text.tokens, world_.expected(other, 4));

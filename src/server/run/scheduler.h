@@ -107,7 +107,11 @@ class Scheduler {
   // Any thread. Takes all or none. kBusy if the queue is full, the server stops, or a job is a prefill ahead while
   // there are others. Otherwise each sink gets exactly one on_done.
   Status submit(std::vector<Submission> submissions);
-  Status submit(Job job, std::shared_ptr<JobSink> sink) { return submit({{std::move(job), {std::move(sink)}}}); }
+  Status submit(Job job, std::shared_ptr<JobSink> sink) {
+    std::vector<Submission> one;  // a braced list would copy the job
+    one.push_back({std::move(job), {std::move(sink)}});
+    return submit(std::move(one));
+  }
   // Any thread. Asks how much the prompt (not empty) would reuse now; changes nothing, not even recency. kBusy if too
   // many questions wait or the server stops. Otherwise the sink gets exactly one on_answer, between two model calls.
   Status inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink) {

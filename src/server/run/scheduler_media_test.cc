@@ -6,43 +6,13 @@
 #include <thread>
 
 #include "server/run/media_fixture.h"
-#include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
 namespace {
 
-class SchedulerMedia : public ::testing::TestWithParam<engine::MemoryClass> {
+class SchedulerMedia : public MediaWorldTest {
  protected:
-  SchedulerMedia() : world_(options()) { world_.start(); }
-
-  WorldOptions options() {
-    WorldOptions options;
-    options.fake.memory_class = GetParam();
-    options.fake.batch_tokens = 64;
-    options.scheduler.projector = &projector_;
-    return options;
-  }
-
-  Job job_of(std::vector<TokenId> prompt, std::vector<ChunkSource> media) {
-    Job job;
-    job.id = "test";
-    job.kind = "chat";
-    job.prompt = std::move(prompt);
-    job.media = std::move(media);
-    job.sampling = World::greedy();
-    job.max_tokens = 4;
-    return job;
-  }
-  Reply ask(Job job) {
-    const auto sink = std::make_shared<CollectingSink>();
-    auto reply = sink->future();
-    EXPECT_TRUE(world_.scheduler.submit(std::move(job), sink).ok());
-    return reply.get();
-  }
-
-  CountingProjector projector_;
-  World world_;
-  std::mt19937 random_{seed()};
+  SchedulerMedia() { world_.start(); }
 };
 
 TEST_P(SchedulerMedia, AResentPictureIsNeitherEncodedNorPrefilled) {

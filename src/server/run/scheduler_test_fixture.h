@@ -181,12 +181,7 @@ class World {
                             const Tenant& tenant = kNoTenant, const engine::AdapterScales& adapters = {}) {
     auto sink = std::make_shared<CollectingSink>(leave_after);
     auto future = sink->future();
-    Job job;
-    job.id = "test";
-    job.kind = "chat";
-    job.prompt = prompt;
-    job.sampling = greedy();
-    job.max_tokens = max_tokens;
+    Job job = job_of(prompt, max_tokens);
     job.cache_prompt = cache_prompt;
     job.tenant = tenant;
     job.adapters = adapters;
@@ -194,11 +189,33 @@ class World {
     EXPECT_TRUE(accepted.ok());
     return future;
   }
+  // The scheduler finds all of them in the same round.
+  std::vector<std::future<Reply>> submit_at_once(const std::vector<std::vector<TokenId>>& prompts,
+                                                 std::int64_t max_tokens) {
+    std::vector<std::future<Reply>> replies;
+    std::vector<Submission> submissions;
+    for (const auto& prompt : prompts) {
+      auto sink = std::make_shared<CollectingSink>();
+      replies.push_back(sink->future());
+      submissions.push_back({job_of(prompt, max_tokens), {std::move(sink)}});
+    }
+    EXPECT_TRUE(scheduler.submit(std::move(submissions)).ok());
+    return replies;
+  }
   Reply ask(const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens, bool cache_prompt = true) {
     return submit(prompt, max_tokens, cache_prompt).get();
   }
   Reply ask_as(const Tenant& tenant, const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens) {
     return submit(prompt, max_tokens, true, SIZE_MAX, tenant).get();
+  }
+  static Job job_of(const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens) {
+    Job job;
+    job.id = "test";
+    job.kind = "chat";
+    job.prompt = prompt;
+    job.sampling = greedy();
+    job.max_tokens = max_tokens;
+    return job;
   }
   static engine::SamplingParams greedy() {
     engine::SamplingParams params;
