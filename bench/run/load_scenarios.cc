@@ -63,14 +63,22 @@ Result<LoadRun> streams_of(LoadedServer& server, std::size_t count, std::size_t 
   for (std::size_t i = 0; i < count; ++i) {
     TRY_ASSIGN(prompts.emplace_back(), new_prompt(server, fmt::format("stream {}", i), tokens));
   }
-  TRY_ASSIGN(const double rate, rate_of(server, prompts));
-  std::string name =
+  const std::string name =
       fmt::format("{} stream{} after {} tokens{}", count, count == 1 ? "" : "s", tokens, count == 1 ? "" : " each");
-  return LoadRun{.figures = {{.name = std::move(name),
-                              .unit = "tokens/s",
-                              .value = rate,
-                              .ratio_goal = at_least(0.97),
-                              .more_is_better = true}}};
+  LoadRun run;
+  const auto measure = [&](std::string figure) -> Status {
+    TRY_ASSIGN(const double rate, rate_of(server, prompts));
+    run.figures.push_back({.name = std::move(figure),
+                           .unit = "tokens/s",
+                           .value = rate,
+                           .ratio_goal = at_least(0.97),
+                           .more_is_better = true});
+    return {};
+  };
+  TRY(measure(name));
+  // The first time a server may have changed its layout of cells meanwhile.
+  if (count > 1) TRY(measure(name + ", again"));
+  return run;
 }
 
 Result<LoadRun> run_one(LoadedServer& server) { return streams_of(server, 1, 400); }
