@@ -40,7 +40,7 @@ struct MediaPart {
   bool operator==(const MediaPart&) const = default;
 };
 
-// A chunk with its embeddings, as engine::MediaChunk takes them.
+// A chunk as engine::MediaChunk takes it; without embeddings if nobody asked for it.
 struct EncodedChunk {
   ChunkShape shape;
   std::vector<float> embeddings = {};
@@ -60,9 +60,11 @@ class Projector {
   // Returns the parts of a file. Errors are a line to be put after the file's name: kUnsupported (no format that is
   // read, or a medium that the projector does not know), kDamaged, kNoSpace (beyond a limit).
   virtual Result<std::vector<MediaPart>> plan(ByteSpan file) const = 0;
-  // Returns the chunks of a file, as plan() has them. Errors as plan(); kDamaged if the file cannot be decoded or has
-  // other parts than its head says, kAborted if `progress` returned false, kIo if the encoder fails.
-  virtual Result<std::vector<EncodedChunk>> encode(ByteSpan file, const EncodeProgress& progress) = 0;
+  // Returns the chunks of a file, as plan() has them; those before the chunk `first` are not encoded. Errors as plan();
+  // kDamaged if the file cannot be decoded or has other parts than its head says, kAborted if `progress` returned
+  // false, kIo if the encoder fails.
+  virtual Result<std::vector<EncodedChunk>> encode(ByteSpan file, std::size_t first,
+                                                   const EncodeProgress& progress) = 0;
 };
 
 // Returns the ids that stand for the file in a prompt: its parts' tokens, and the ids of its chunks.

@@ -86,7 +86,8 @@ class MtmdProjector final : public Projector {
 
   const ProjectorDescription& description() const override { return description_; }
   Result<std::vector<MediaPart>> plan(ByteSpan file) const override;
-  Result<std::vector<EncodedChunk>> encode(ByteSpan file, const EncodeProgress& progress) override EXCLUDES(mutex_);
+  Result<std::vector<EncodedChunk>> encode(ByteSpan file, std::size_t first, const EncodeProgress& progress) override
+      EXCLUDES(mutex_);
 
  private:
   MtmdProjector(const ProjectorOptions& options, llama::ModelHandle model)
@@ -273,10 +274,13 @@ Result<EncodedChunk> MtmdProjector::encode_chunk(const mtmd_input_chunk& chunk) 
   return encoded;
 }
 
-Result<std::vector<EncodedChunk>> MtmdProjector::encode(ByteSpan file, const EncodeProgress& progress) {
+Result<std::vector<EncodedChunk>> MtmdProjector::encode(ByteSpan file, std::size_t first,
+                                                        const EncodeProgress& progress) {
   TRY_ASSIGN(const std::vector<MediaPart> planned, plan(file));
   TRY_ASSIGN(const ChunksHandle chunks, read(file, false));
   if (mtmd_input_chunks_size(chunks.get()) != planned.size()) return damaged("it has other parts than its head says");
+  const auto all = static_cast<std::size_t>(std::ranges::count_if(planned, &MediaPart::is_chunk));
+  const std::size_t wanted = all - std::min(all, first);
   std::vector<EncodedChunk> encoded;
   MutexLock lock(mutex_);
   for (std::size_t i = 0; i < planned.size(); ++i) {
@@ -284,7 +288,11 @@ Result<std::vector<EncodedChunk>> MtmdProjector::encode(ByteSpan file, const Enc
     TRY_ASSIGN(const MediaPart part, part_of(chunk));
     if (part != planned[i]) return damaged("it has other parts than its head says");
     if (!part.is_chunk()) continue;
-    const bool begins = watch_.begin(&progress, i, planned.size());
+    if (encoded.size() < first) {
+      encoded.push_back({.shape = part.shape});
+      continue;
+    }
+    const bool begins = watch_.begin(&progress, encoded.size() - first, wanted);
     auto made = begins ? encode_chunk(chunk) : Result<EncodedChunk>(aborted("the encoding was ended"));
     if (!watch_.end()) return aborted("the encoding was ended");
     if (!made) return std::move(made).error();

@@ -48,7 +48,7 @@ class Pair {
 };
 
 std::vector<float> embeddings_of(Projector& projector, ByteSpan file) {
-  const auto chunks = projector.encode(file, {});
+  const auto chunks = projector.encode(file, 0, {});
   EXPECT_TRUE(chunks.ok()) << (chunks.ok() ? "" : chunks.error().message);
   std::vector<float> all;
   for (const EncodedChunk& chunk : *chunks) all.insert(all.end(), chunk.embeddings.begin(), chunk.embeddings.end());
@@ -87,7 +87,7 @@ TEST_P(EyeTest, AWebpIsSeenAsTheSamePixelsInAnotherFormat) {
   const auto file = webp_file(true);
   const std::vector<std::byte> half(file.begin(), file.begin() + 40);
   ASSERT_TRUE(projector_->plan(half).ok()) << "its head is whole";
-  EXPECT_FALSE(projector_->encode(half, {}).ok());
+  EXPECT_FALSE(projector_->encode(half, 0, {}).ok());
 }
 
 TEST_P(EyeTest, TheHeadTellsTheParts) {
@@ -148,7 +148,7 @@ TEST_P(EyeTest, AnotherSeedIsAnotherProjector) {
 }
 
 TEST_P(EyeTest, PlacesLieInThePlane) {
-  const auto chunks = projector_->encode(make_png(96, 64), {});
+  const auto chunks = projector_->encode(make_png(96, 64), 0, {});
   ASSERT_TRUE(chunks.ok() && chunks->size() == 1);
   const EncodedChunk& chunk = chunks->front();
   EXPECT_EQ(chunk.shape, GetParam().shape);
@@ -167,19 +167,19 @@ TEST_P(EyeTest, CanBeStoppedAndSaysHowFarItIs) {
     seen.push_back(share);
     return true;
   };
-  ASSERT_TRUE(projector_->encode(make_png(96, 64), watch).ok());
+  ASSERT_TRUE(projector_->encode(make_png(96, 64), 0, watch).ok());
   seen.clear();
-  ASSERT_TRUE(projector_->encode(make_png(96, 64), watch).ok());
+  ASSERT_TRUE(projector_->encode(make_png(96, 64), 0, watch).ok());
   EXPECT_TRUE(std::ranges::is_sorted(seen));
   EXPECT_GT(seen.size(), 4U);
   EXPECT_GE(seen.front(), 0.0);
   EXPECT_LE(seen.back(), 1.0);
   std::size_t calls = 0;
-  const auto stopped = projector_->encode(make_png(96, 64), [&](double) { return ++calls < 3; });
+  const auto stopped = projector_->encode(make_png(96, 64), 0, [&](double) { return ++calls < 3; });
   ASSERT_FALSE(stopped.ok());
   EXPECT_EQ(stopped.error().kind, ErrorKind::kAborted);
   EXPECT_EQ(calls, 3U) << "nothing is reported after that";
-  EXPECT_TRUE(projector_->encode(make_png(96, 64), {}).ok()) << "the next one is not stopped";
+  EXPECT_TRUE(projector_->encode(make_png(96, 64), 0, {}).ok()) << "the next one is not stopped";
 }
 
 TEST_P(EyeTest, ReadsEveryFormatAndEverySize) {
@@ -188,7 +188,7 @@ TEST_P(EyeTest, ReadsEveryFormatAndEverySize) {
          {make_png(width, height), make_jpeg(width, height), make_gif(width, height), make_bmp(width, height)}) {
       const auto parts = projector_->plan(file);
       ASSERT_TRUE(parts.ok()) << width << " x " << height << ": " << parts.error().message;
-      const auto chunks = projector_->encode(file, {});
+      const auto chunks = projector_->encode(file, 0, {});
       ASSERT_TRUE(chunks.ok()) << width << " x " << height << ": " << chunks.error().message;
       ASSERT_EQ(chunks->size(), 1U);
       EXPECT_EQ(chunks->front().shape, (*parts)[1].shape);
@@ -201,9 +201,9 @@ TEST_P(EyeTest, RefusesWhatItCannotRead) {
   std::vector<std::byte> truncated = make_png(96, 64);
   truncated.resize(truncated.size() / 2);
   EXPECT_TRUE(projector_->plan(truncated).ok()) << "its head is whole";
-  EXPECT_EQ(projector_->encode(truncated, {}).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(projector_->encode(truncated, 0, {}).error().kind, ErrorKind::kDamaged);
   const std::vector<std::byte> bomb(3'000'000);
-  EXPECT_EQ(projector_->encode(make_png(1, 1, stored(bomb)), {}).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(projector_->encode(make_png(1, 1, stored(bomb)), 0, {}).error().kind, ErrorKind::kDamaged);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, EyeTest,
@@ -239,18 +239,29 @@ TEST(EarTest, LongSoundsAreSeveralChunks) {
   ASSERT_TRUE(runs.ok());
   EXPECT_EQ(runs->size(), 2U) << "neighbouring chunks are told apart";
   std::vector<double> seen;
-  const auto chunks = projector->encode(file, [&](double share) {
+  const auto chunks = projector->encode(file, 0, [&](double share) {
     seen.push_back(share);
     return true;
   });
   ASSERT_TRUE(chunks.ok());
   EXPECT_EQ(chunks->size(), 2U);
   EXPECT_TRUE(std::ranges::is_sorted(seen));
+  std::vector<double> seen_of_second;
+  const auto second = projector->encode(file, 1, [&](double share) {
+    seen_of_second.push_back(share);
+    return true;
+  });
+  ASSERT_TRUE(second.ok());
+  ASSERT_EQ(second->size(), 2U);
+  EXPECT_TRUE(second->at(0).embeddings.empty()) << "nobody asked for the first one";
+  EXPECT_EQ(second->at(1).embeddings, chunks->at(1).embeddings);
+  EXPECT_EQ(seen_of_second.front(), 0) << "shares are of what is encoded";
+  EXPECT_EQ(seen_of_second.back(), 1);
   for (const std::vector<std::byte>& other : {make_mp3(20), make_wav(8'000, 44'100)}) {
-    const auto encoded = projector->encode(other, {});
+    const auto encoded = projector->encode(other, 0, {});
     EXPECT_TRUE(encoded.ok()) << encoded.error().message;
   }
-  EXPECT_FALSE(projector->encode(make_flac_head(16'000, 8'000, 100), {}).ok()) << "a head without sound";
+  EXPECT_FALSE(projector->encode(make_flac_head(16'000, 8'000, 100), 0, {}).ok()) << "a head without sound";
 }
 
 TEST(ProjectorLoadTest, SaysWhatIsWrong) {

@@ -30,7 +30,7 @@ class PlanningProjector final : public engine::Projector {
     if (file.size() == 1) return no_space("it is a sound of up to 9999 seconds: at most 1800 are read");
     return std::vector{engine::MediaPart{{}, {.embeddings = kTokens, .positions = kTokens}}};
   }
-  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan, const engine::EncodeProgress&) override {
+  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan, std::size_t, const engine::EncodeProgress&) override {
     return io_error("nothing is encoded here");
   }
   mutable std::atomic<int> planned = 0;

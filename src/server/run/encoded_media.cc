@@ -31,6 +31,16 @@ Error of_place(const std::string& place, const Error& error) {
   return {kind, "'" + place + "': " + error.message};
 }
 
+// A chunk that the file turns out not to have counts as encoded: there is no more to come.
+bool has_chunk(const EncodedFile& file, std::size_t number) {
+  return number >= file->size() || !file->at(number).embeddings.empty();
+}
+
+void hold(NamedEncodings& held, const MediaHash& hash, const EncodedFile& file) {
+  std::erase_if(held, [&](const auto& each) { return each.first == hash; });
+  held.emplace_back(hash, file);
+}
+
 // Drops the encodings of files of which no chunk from `number` on is.
 void drop_computed(Request& request, std::size_t number) {
   const std::span<const ChunkSource> rest = std::span(request.job.media).subspan(number);
@@ -79,7 +89,7 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
         "conversation with it");
   }
   const ChunkSource& source = request.job.media[number];
-  TRY_ASSIGN(EncodedFile chunks, chunks_of(request, *source.file));
+  TRY_ASSIGN(EncodedFile chunks, file_of(request, source));
   request.must_encode = next->begin == at && chunks == nullptr;
   if (next->begin > at || request.must_encode) return MediaSlice();
   const TokenSpan chunk = TokenSpan(request.effective.tokens).subspan(at.value(), next->size());
@@ -89,60 +99,69 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
   return MediaSlice(chunk, std::move(chunks), source.number);
 }
 
-// Returns null while the file is being encoded.
-Result<EncodedFile> EncodedMedia::chunks_of(Request& request, const PromptFile& file) {
-  if (EncodedFile chunks = known(request.encoded, file.hash)) {
+Result<EncodedFile> EncodedMedia::file_of(Request& request, const ChunkSource& chunk) {
+  const PromptFile& file = *chunk.file;
+  if (EncodedFile chunks = known(request.encoded, chunk)) {
     request.encoding = nullptr;
     return chunks;
   }
-  if (request.encoding == nullptr || request.encoding->hash_ != file.hash) {
+  if (request.encoding == nullptr || !request.encoding->has(chunk)) {
     // State of it was there when the request began to run, and is lost.
     if (file.bytes == nullptr) {
       return busy("'" + file.place + "': its state was lost, and the file is not kept: send the request again");
     }
-    request.encoding = begin(file);
+    request.encoding = begin(chunk);
   }
   if (!request.encoding->done()) return EncodedFile();
   const std::shared_ptr<Encoding> ended = std::exchange(request.encoding, nullptr);
   const Encoding::State& state = *ended->state_;
   if (!state.result) return of_place(file.place, state.result.error());
-  spdlog::debug("encoded '{}' in {:.1f} ms: {} chunks", file.place, state.ms, (*state.result)->size());
-  keep(file.hash, *state.result);
-  request.encoded.emplace_back(file.hash, *state.result);
-  return *state.result;
+  const EncodedFile& made = *state.result;
+  spdlog::debug("encoded '{}' in {:.1f} ms: {} of {} chunks", file.place, state.ms,
+                made->size() - std::min(made->size(), ended->first_), made->size());
+  keep(file.hash, made);
+  hold(request.encoded, file.hash, made);
+  return made;
 }
 
-EncodedFile EncodedMedia::known(NamedEncodings& held, const MediaHash& hash) {
-  const auto own = std::ranges::find(held, hash, &NamedEncodings::value_type::first);
-  const auto found = std::ranges::find(files_, hash, [](const auto& kept) { return kept.first; });
+EncodedFile EncodedMedia::known(NamedEncodings& held, const ChunkSource& chunk) {
+  const auto has = [&](const auto& kept) {
+    return kept.first == chunk.file->hash && has_chunk(kept.second, chunk.number);
+  };
+  const auto own = std::ranges::find_if(held, has);
+  const auto found = std::ranges::find_if(files_, has);
   if (found != files_.end()) files_.splice(files_.begin(), files_, found);
   if (own != held.end()) return own->second;
   if (found == files_.end()) return nullptr;
-  held.push_back(files_.front());
-  return files_.front().second;
+  hold(held, found->first, found->second);
+  return found->second;
 }
 
-std::shared_ptr<Encoding> EncodedMedia::begin(const PromptFile& file) {
+bool Encoding::has(const ChunkSource& chunk) const { return hash_ == chunk.file->hash && first_ <= chunk.number; }
+
+std::shared_ptr<Encoding> EncodedMedia::begin(const ChunkSource& chunk) {
   KVKEEP_ASSERT(projector_ != nullptr, "a prompt with media needs a projector");
   std::erase_if(under_way_, [](const auto& each) { return each.expired(); });
   for (const std::weak_ptr<Encoding>& each : under_way_) {
     const std::shared_ptr<Encoding> same = each.lock();
-    if (same != nullptr && same->hash_ == file.hash) return same;
+    if (same != nullptr && same->has(chunk)) return same;
   }
   auto encoding = std::make_shared<Encoding>();
-  encoding->hash_ = file.hash;
+  encoding->hash_ = chunk.file->hash;
+  encoding->first_ = chunk.number;
   under_way_.push_back(encoding);
-  encoder_->post([this, bytes = file.bytes, state = encoding->state_, wish = std::weak_ptr(encoding)] {
-    encode(*bytes, *state, [&] { return !ends_ && !wish.expired(); });
-  });
+  encoder_->post(
+      [this, bytes = chunk.file->bytes, first = chunk.number, state = encoding->state_,
+       wish = std::weak_ptr(encoding)] { encode(*bytes, first, *state, [&] { return !ends_ && !wish.expired(); }); });
   return encoding;
 }
 
 // On the encoder's thread.
-void EncodedMedia::encode(const std::string& bytes, Encoding::State& state, const std::function<bool()>& is_wanted) {
+void EncodedMedia::encode(const std::string& bytes, std::size_t first, Encoding::State& state,
+                          const std::function<bool()>& is_wanted) {
   if (!is_wanted()) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  auto made = projector_->encode(std::as_bytes(std::span(bytes)), [&](double share) {
+  auto made = projector_->encode(std::as_bytes(std::span(bytes)), first, [&](double share) {
     if (share >= state.share + kToldShare) {
       state.share = share;
       inbox_.wake();
@@ -164,6 +183,10 @@ void EncodedMedia::encode(const std::string& bytes, Encoding::State& state, cons
 }
 
 void EncodedMedia::keep(const MediaHash& hash, EncodedFile chunks) {
+  std::erase_if(files_, [&](const auto& kept) {  // which has fewer chunks
+    if (kept.first == hash) bytes_ -= bytes_of(*kept.second);
+    return kept.first == hash;
+  });
   bytes_ += bytes_of(*chunks);
   files_.emplace_front(hash, std::move(chunks));
   while (bytes_ > most_bytes_ && files_.size() > 1) {

@@ -2,11 +2,11 @@
 
 // The pictures and sounds of prompts, as embeddings.
 //
-// A file is encoded only when a prefill comes near a chunk of it whose rows are not known: on a thread of its own,
-// while the engine thread computes the text before it, and other requests. A request holds the embeddings until it has
-// computed the file's last chunk, however many others come. They also stay in RAM for a while, least recently used out
-// first: a request needs them whose rows were lost before they were stored, or in whose prompt other words stand before
-// the picture. An encoding that no request waits for any more ends.
+// A file is encoded only when a prefill comes near a chunk of it whose rows are not known, from that chunk on: on a
+// thread of its own, while the engine thread computes the text before it, and other requests. A request holds the
+// embeddings until it has computed the file's last chunk, however many others come. They also stay in RAM for a while,
+// least recently used out first: a request needs them whose rows were lost before they were stored, or in whose prompt
+// other words stand before the picture. An encoding that no request waits for any more ends.
 
 #include <atomic>
 #include <cstdint>
@@ -40,7 +40,7 @@ struct PromptFile {
   std::string place;                         // in the request, for errors: "messages[0].content[1]"
 };
 
-using EncodedFile = std::shared_ptr<const std::vector<engine::EncodedChunk>>;
+using EncodedFile = std::shared_ptr<const std::vector<engine::EncodedChunk>>;  // only some chunks have embeddings
 using NamedEncodings = std::vector<std::pair<MediaHash, EncodedFile>>;
 
 // One encoding of one file. The requests that wait for it hold it; the thread that encodes sees when none does.
@@ -52,6 +52,7 @@ class Encoding {
 
  private:
   friend class EncodedMedia;
+  bool has(const ChunkSource& chunk) const;
   struct State {
     std::atomic<bool> done = false;
     std::atomic<double> share = 0;
@@ -60,6 +61,7 @@ class Encoding {
   };
 
   MediaHash hash_ = {};
+  std::size_t first_ = 0;  // of the chunks that are encoded
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
@@ -94,11 +96,13 @@ class EncodedMedia {
   Result<MediaSlice> find(Request& request, Position at);
 
  private:
-  Result<EncodedFile> chunks_of(Request& request, const PromptFile& file);
+  // Returns the file of the chunk, with its embeddings and those of later ones, or null while it is being encoded.
+  Result<EncodedFile> file_of(Request& request, const ChunkSource& chunk);
   // `held`: by the request, to which one that is found is added.
-  EncodedFile known(NamedEncodings& held, const MediaHash& hash);
-  std::shared_ptr<Encoding> begin(const PromptFile& file);
-  void encode(const std::string& bytes, Encoding::State& state, const std::function<bool()>& is_wanted);
+  EncodedFile known(NamedEncodings& held, const ChunkSource& chunk);
+  std::shared_ptr<Encoding> begin(const ChunkSource& chunk);
+  void encode(const std::string& bytes, std::size_t first, Encoding::State& state,
+              const std::function<bool()>& is_wanted);
   void keep(const MediaHash& hash, EncodedFile chunks);
 
   engine::Projector* const projector_;

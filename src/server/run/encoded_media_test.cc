@@ -97,6 +97,44 @@ TEST_F(EncodedMediaTest, EmbeddingsOfAnotherRequestAreHeldToo) {
   EXPECT_EQ(projector_.encoded, 2);
 }
 
+TEST_F(EncodedMediaTest, ChunksBeforeTheFirstWantedOneAreNotEncoded) {
+  const auto first = request_of(1);
+  EXPECT_TRUE(has_chunk(*first, 1));
+  EXPECT_TRUE(has_chunk(*first, 2));
+  EXPECT_EQ(projector_.encoded, 1);
+  EXPECT_EQ(projector_.encoded_chunks, 2);
+  const auto same = request_of(1);
+  EXPECT_TRUE(has_chunk(*same, 2)) << "it is at hand";
+  EXPECT_EQ(projector_.encoded, 1);
+  EXPECT_TRUE(has_chunk(*same, 0)) << "its rows were lost meanwhile";
+  EXPECT_EQ(projector_.encoded_chunks, 2 + 3);
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
+    EXPECT_TRUE(has_chunk(*request_of(1), chunk)) << "the longer encoding takes the place of the shorter";
+  }
+  EXPECT_EQ(projector_.encoded, 2);
+}
+
+TEST_F(EncodedMediaTest, AnEncodingUnderWayIsSharedByThoseWhoWantLaterChunks) {
+  projector_.is_slow = true;
+  const auto middle = request_of(1);
+  const auto end = request_of(1);
+  const auto beginning = request_of(1);
+  const auto begin = [&](Request& request, std::size_t chunk) {
+    EXPECT_TRUE(media_.find(request, request.effective.media[chunk].begin).ok());
+    EXPECT_TRUE(request.must_encode);
+  };
+  begin(*middle, 1);
+  begin(*end, 2);
+  begin(*beginning, 0);
+  EXPECT_EQ(middle->encoding, end->encoding);
+  EXPECT_NE(middle->encoding, beginning->encoding);
+  begin(*middle, 0);
+  EXPECT_EQ(middle->encoding, beginning->encoding) << "it has to go back";
+  projector_.is_slow = false;
+  EXPECT_TRUE(has_chunk(*middle, 0));
+  EXPECT_TRUE(has_chunk(*end, 2));
+}
+
 TEST_F(EncodedMediaTest, AFileThatIsNotKeptIsSentAgain) {
   const auto first = request_of(1);
   drop_bytes(*first);

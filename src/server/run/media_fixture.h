@@ -2,6 +2,7 @@
 
 // A projector that counts, pictures for it, and a scheduler that has it.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -29,7 +30,8 @@ class CountingProjector final : public engine::Projector {
   Result<std::vector<engine::MediaPart>> plan(ByteSpan) const override {
     return std::vector<engine::MediaPart>(chunks, engine::MediaPart{{}, kShape});
   }
-  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan file, const engine::EncodeProgress& progress) override {
+  Result<std::vector<engine::EncodedChunk>> encode(ByteSpan file, std::size_t first,
+                                                   const engine::EncodeProgress& progress) override {
     ++encoded;
     do {
       if (!progress(told_share)) {
@@ -39,12 +41,14 @@ class CountingProjector final : public engine::Projector {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } while (is_slow);
     if (file.size() == kBroken.size()) return damaged("it cannot be decoded as PNG");
-    return std::vector<engine::EncodedChunk>(
-        chunks,
-        engine::EncodedChunk{.shape = shape, .embeddings = std::vector<float>(shape.embeddings), .at_once = at_once});
+    std::vector<engine::EncodedChunk> made(chunks, {.shape = shape, .at_once = at_once});
+    for (std::size_t i = first; i < chunks; ++i) made[i].embeddings.resize(shape.embeddings);
+    encoded_chunks += static_cast<int>(chunks - std::min(chunks, first));
+    return made;
   }
 
   std::atomic<int> encoded = 0;
+  std::atomic<int> encoded_chunks = 0;
   std::atomic<int> ended = 0;
   std::atomic<bool> is_slow = false;  // then it does not get beyond this share of a file
   double told_share = 0.5;
