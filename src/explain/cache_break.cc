@@ -111,9 +111,8 @@ class Difference {
     if (own > 0) previous_ = parts[own - 1].place;
     if (own + 1 < parts.size()) next_ = parts[own + 1].place;
     has_place_ = true;
-    part_begin_ = parts[own].begin;
-    part_end_ = own + 1 < parts.size() ? parts[own + 1].begin : Position{} + facts_.prompt_tokens;
     in_template_ = place_.field == PromptField::kTemplate;
+    settle_text(parts, own);
     settle_place();
     if (const PromptPart* tool = place_.field == PromptField::kTool ? nullptr : tool_put_in_or_left_out()) {
       place_ = tool->place;
@@ -129,6 +128,10 @@ class Difference {
     // A message that begins there is what changed, not the words before it.
     const bool begins = found.kind == BreakKind::kMessageChanged || found.kind == BreakKind::kNewContent;
     if (begins && place_.field == PromptField::kTemplate && next_.field != PromptField::kTemplate) found.place = next_;
+    if (found.kind == BreakKind::kThinkingDropped && answer().role == PromptRole::kAssistant) {
+      found.place = answer();
+      found.place.field = PromptField::kThinking;
+    }
     return found;
   }
 
@@ -144,6 +147,19 @@ class Difference {
   bool in(KnownFrom conversation) const { return facts_.known_from == conversation; }
   // The same field goes on after the change, for more than a full stop.
   bool goes_on() const { return *facts_.at + facts_.comparison.here_gap + kLeastRun <= part_end_; }
+
+  // Blocks of one field are one text, though there are words of the template between them.
+  void settle_text(const std::vector<PromptPart>& parts, std::size_t own) {
+    const auto joins = [&](std::size_t words, std::size_t block) {
+      return !in_template_ && parts[words].place.field == PromptField::kTemplate && parts[block].place == place_;
+    };
+    std::size_t first = own;
+    std::size_t last = own;
+    while (first >= 2 && joins(first - 1, first - 2)) first -= 2;
+    while (last + 2 < parts.size() && joins(last + 1, last + 2)) last += 2;
+    part_begin_ = parts[first].begin;
+    part_end_ = last + 1 < parts.size() ? parts[last + 1].begin : Position{} + facts_.prompt_tokens;
+  }
 
   // The template's signs within calls and tools belong to them.
   void settle_place() {
@@ -277,11 +293,13 @@ class Difference {
     return begin != std::string_view::npos && text.substr(begin).starts_with(facts_.thoughts.close);
   }
   bool sent_the_thought() const {
-    if (facts_.parts == nullptr) return false;
-    const PromptPlace& answer = place_.role == PromptRole::kAssistant  ? place_
-                                : next_.role == PromptRole::kAssistant ? next_
-                                                                       : previous_;
-    return answer.role == PromptRole::kAssistant && facts_.parts->sent_thoughts(answer.index);
+    return facts_.parts != nullptr && answer().role == PromptRole::kAssistant &&
+           facts_.parts->sent_thoughts(answer().index);
+  }
+  // The answer whose thought differs; of another role if there is none.
+  const PromptPlace& answer() const {
+    if (place_.role == PromptRole::kAssistant) return place_;
+    return next_.role == PromptRole::kAssistant ? next_ : previous_;
   }
 
   const BreakFacts& facts_;
@@ -290,7 +308,7 @@ class Difference {
   PromptPlace place_;
   PromptPlace previous_;
   PromptPlace next_;
-  Position part_begin_;
+  Position part_begin_;  // of the text that differs: the whole field
   Position part_end_;
 };
 
@@ -410,12 +428,10 @@ std::string_view advice(const CacheBreak& found) {
       if (found.lost_tokens < kLeastLost) return "";
       if (found.has_place && (found.place.role == PromptRole::kTool || found.place.role == PromptRole::kAssistant)) {
         return "A tool or the model answered otherwise than the last time, before text that is the same again. There "
-               "is "
-               "nothing to do, unless a tool prints what need not be there, such as times or an order by chance.";
+               "is nothing to do, unless a tool prints what need not be there, such as times or an order by chance.";
       }
       return "Text that stays the same comes after text that is new each time: put it first. For Claude Code with a "
-             "model "
-             "name that it does not know, --stabilize all,late-system does so.";
+             "model name that it does not know, --stabilize all,late-system does so.";
     case kNothingKnown: return "";
     case kVolatileText:
       return found.what == VolatileText::kBillingLine
@@ -445,10 +461,14 @@ std::string_view advice(const CacheBreak& found) {
       return "Requests share cached state only with the same cache_salt (and the same key, with "
              "--cache-salt-by-key). Keep it for a conversation.";
     case kEvicted:
-      if (found.lost && found.lost->cause == LossCause::kExpired) return "Raise --kv-cache-ttl-hours.";
-      if (found.lost && found.lost->cause == LossCause::kRamBudget)
+      if (!found.lost) {
+        return "Give the cache more room or time (--cache-ram, --kv-disk-space-mb, --kv-cache-ttl-hours), or pin the "
+               "prefix (kvkeep cache pin).";
+      }
+      if (found.lost->cause == LossCause::kExpired) return "Raise --kv-cache-ttl-hours.";
+      if (found.lost->cause == LossCause::kRamBudget)
         return "Raise --cache-ram, or give the cache a disk (--kv-disk-dir, --kv-disk-space-mb).";
-      if (found.lost && found.lost->cause == LossCause::kDiskBudget)
+      if (found.lost->cause == LossCause::kDiskBudget)
         return "Raise --kv-disk-space-mb, or pin the prefix (kvkeep cache pin).";
       return "Another program, server or request removed the state.";
     case kDamaged:

@@ -72,6 +72,27 @@ TEST(CacheBreak, VolatileTextStandsBeforeTextThatStayed) {
   EXPECT_EQ(Differing(20, changed(200, 200, 100)).kind(), kNothingKnown) << "a little by chance";
 }
 
+// The client sent the message in two blocks, and the template writes words of its own between them.
+TEST(CacheBreak, BlocksOfAMessageAreOneText) {
+  Differing early(345, changed(3, 3, 400));
+  const auto split = [](PromptParts& parts, std::uint32_t at) {
+    const auto after = parts.parts.begin() + static_cast<std::ptrdiff_t>(parts.find(Position{at}) + 1);
+    const PromptPlace block = (after - 1)->place;
+    const auto second = parts.parts.insert(after, {Position{at + 2}, block});
+    parts.parts.insert(second, {Position{at}, {}});
+  };
+  EXPECT_EQ(early.kind(), kVolatileText) << "one block";
+  split(early.parts, 350);
+  EXPECT_EQ(early.kind(), kVolatileText) << "the second block stayed";
+  Differing late(394, changed(3, 3, 400));
+  split(late.parts, 350);
+  EXPECT_EQ(late.kind(), kNewContent) << "another task in the last block";
+  // Of the instructions nearly all stayed, though the block that differs is another one.
+  Differing instructions(64, changed(120, 120, 600));
+  split(instructions.parts, 60);
+  EXPECT_EQ(instructions.kind(), kMessageChanged);
+}
+
 TEST(CacheBreak, MessagesThatChanged) {
   EXPECT_EQ(Differing(20, changed(0, 3, 780)).kind(), kMessageChanged) << "text left out";
   EXPECT_EQ(Differing(60, changed(300, 200, 440)).kind(), kMessageChanged) << "a long change";
@@ -226,6 +247,9 @@ TEST(CacheBreak, ThoughtsThatDoNotComeBack) {
   const BreakText dropped{"<|im_start|>assistant\n", "", "<think>\nhm\n</think>\n\n", "The answer"};
   Differing client(410, changed(0, 9, 380), dropped);
   EXPECT_EQ(client.kind(), kThinkingDropped);
+  EXPECT_EQ(place_name(client.find()), "thinking of message 3");
+  EXPECT_EQ(place_name(Differing(400, changed(9, 18, 380), dropped).find()), "thinking of message 3")
+      << "the template's words before the answer differ";
   client.parts.has_thoughts = {2};
   EXPECT_EQ(client.kind(), kTemplateRewrote) << "the client sent it, the template left it out";
   Differing last(410, changed(0, 9, 0), dropped);

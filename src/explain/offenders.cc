@@ -48,6 +48,12 @@ std::string place_of_offence(CacheBreak found) {
   }
 }
 
+// The place, by a name that place_of_offence() made, is an answer of a tool or of the model.
+bool is_in_answer(std::string_view place) {
+  return place.contains("tool result") || place.contains("assistant") || place.starts_with("calls of ") ||
+         place.starts_with("thinking of ");
+}
+
 }  // namespace
 
 void Offenders::count(const std::string& client, std::int64_t now_ns) { merge_client(client, {1, now_ns}); }
@@ -145,7 +151,8 @@ std::string offence_text(const Offender& offender, std::uint64_t requests) {
 std::string_view offence_advice(const Offender& offender) {
   const auto kind = kind_named(offender.kind);
   if (!kind) return "";
-  CacheBreak found{.kind = *kind, .lost_tokens = offender.lost_tokens};
+  CacheBreak found{.kind = *kind, .has_place = true, .lost_tokens = offender.lost_tokens};
+  if (is_in_answer(offender.place)) found.place.role = PromptRole::kAssistant;
   if (offender.what == to_string(VolatileText::kBillingLine)) found.what = VolatileText::kBillingLine;
   return advice(found);
 }

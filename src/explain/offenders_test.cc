@@ -137,5 +137,28 @@ TEST(Offenders, LaterMessagesAreOnePlace) {
   EXPECT_EQ(offenders.worst()[0].times, 10U);
 }
 
+// A sum knows its place only by name, and not when state left.
+TEST(Offenders, GetTheAdviceOfTheirPlace) {
+  const auto advice_at = [](PromptField field, PromptRole role, std::uint32_t index) {
+    Offenders offenders;
+    offenders.add(
+        "a", {.kind = BreakKind::kNewContent, .has_place = true, .place = {field, role, index}, .lost_tokens = 200}, "",
+        0, 0);
+    return std::string(offence_advice(offenders.worst().at(0)));
+  };
+  for (const std::uint32_t index : {1U, 6U}) {
+    for (const PromptField field : {PromptField::kContent, PromptField::kThinking, PromptField::kCalls}) {
+      EXPECT_TRUE(advice_at(field, PromptRole::kAssistant, index).starts_with("A tool or the model answered"));
+    }
+    EXPECT_TRUE(advice_at(PromptField::kContent, PromptRole::kTool, index).starts_with("A tool or the model answered"));
+    EXPECT_TRUE(advice_at(PromptField::kContent, PromptRole::kUser, index).starts_with("Text that stays the same"));
+    EXPECT_TRUE(advice_at(PromptField::kTool, PromptRole::kNone, index).starts_with("Text that stays the same"));
+  }
+  Offender gone;
+  gone.kind = "evicted";
+  const std::string_view evicted = offence_advice(gone);
+  EXPECT_TRUE(evicted.contains("--cache-ram") && evicted.contains("--kv-disk-space-mb")) << evicted;
+}
+
 }  // namespace
 }  // namespace kvkeep::explain
