@@ -22,6 +22,7 @@ struct DoctorOptions {
   // The flags of the server to look at, with its variables; empty if neither --serve nor a variable names any.
   std::optional<ServeOptions> server;
   bool tests_disk = true;  // --no-disk-test
+  bool json = false;
 };
 
 struct ParsedDoctor {

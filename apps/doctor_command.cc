@@ -1,13 +1,7 @@
 // `kvkeep doctor`: why prompts are read again, and what to do.
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <ctime>
-#include <iostream>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +11,7 @@
 #include "cache_setup.h"
 #include "commands.h"
 #include "doctor.h"
+#include "doctor_report.h"
 #include "inspect/cache_directory.h"
 #include "named_files.h"
 #include "os/clock.h"
@@ -26,49 +21,34 @@
 #include "server/trace/explanations.h"
 #include "server/trace/savings.h"
 #include "store/layout.h"
-#include "text/terminal.h"
 
 namespace kvkeep::cli {
 namespace {
 
 constexpr std::size_t kTestBytes = 32 << 20;
-constexpr std::size_t kMostOffendersShown = 10;
-constexpr std::size_t kMostRequestsShown = 200;
-constexpr std::size_t kDoctorColumns = 100;
 
-std::string date_text(std::int64_t wall_ns) {
-  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(wall_ns / 1'000'000'000)));
-}
-
-// Prints what is found, and remembers whether anything is wrong.
+// Shows each section as soon as it is there, for the disk is measured for seconds; JSON is one text at the end.
 class Report {
  public:
-  void title(const std::string& text) { print(fmt::format("{}{}\n", std::exchange(any_, true) ? "\n" : "", text)); }
-  void add(const std::vector<Finding>& found) {
-    for (const Finding& finding : found) {
-      wrong_ |= finding.severity == Severity::kProblem;
-      print(text::wrapped(text::printable(finding_line(finding), 1'000), kDoctorColumns, 6));
-    }
+  explicit Report(bool json) : json_(json) {}
+
+  void add(DoctorSection section) {
+    if (!json_) print((sections_.empty() ? "" : "\n") + section_text(section));
+    sections_.push_back(std::move(section));
   }
-  void offenders(const explain::Offenders& offenders) {
-    std::size_t shown = 0;
-    for (const explain::Offender& offender : offenders.worst()) {
-      if (++shown > kMostOffendersShown) break;
-      std::string line = explain::offence_text(offender, offenders.requests_of(offender.client));
-      if (offender.last_ns > 0) line += "; last seen " + date_text(offender.last_ns);
-      print(text::wrapped(text::printable(fmt::format("{}. {}", shown, line), 1'000), kDoctorColumns, 6));
-      if (const std::string_view advice = explain::offence_advice(offender); !advice.empty()) {
-        print("      " + text::wrapped(advice, kDoctorColumns - 6, 6));
-      }
-    }
-    if (shown == 0) add({judge_no_offender(!offenders.clients().empty())});
+  int finish() const {
+    if (json_) print(sections_json(sections_));
+    return is_wrong(sections_) ? 1 : 0;
   }
-  bool wrong() const { return wrong_; }
 
  private:
-  bool any_ = false;
-  bool wrong_ = false;
+  const bool json_;
+  std::vector<DoctorSection> sections_;
 };
+
+void append(std::vector<Finding>& all, std::vector<Finding> more) {
+  for (Finding& finding : more) all.push_back(std::move(finding));
+}
 
 struct Totals {
   explain::Offenders offenders;
@@ -151,85 +131,71 @@ Result<SpeedFacts> measure(const std::string& root) {
   return facts;
 }
 
-void report_speed(const std::string& root, const Totals& totals, Report& report) {
+std::vector<Finding> speed_findings(const std::string& root, const Totals& totals) {
   Result<SpeedFacts> speed = measure(root);
-  if (!speed) {
-    return report.add({{Severity::kProblem, "the directory cannot be written: " + speed.error().message}});
-  }
+  if (!speed) return {{Severity::kProblem, "the directory cannot be written: " + speed.error().message}};
   speed->models = totals.models;
-  report.add(judge_speed(*speed));
+  return judge_speed(*speed);
 }
 
 Status report_directory(const DoctorOptions& options, Report& report) {
-  report.title("Cache directory");
+  DoctorSection found{.title = "Cache directory"};
   CacheCommandOptions place;
   place.tiers = options.tiers;
   const Result<std::string> root = cache_root(place);
   if (!root) {
-    report.add({{Severity::kNote, root.error().message}});
+    found.findings = {{Severity::kNote, root.error().message}};
+    report.add(std::move(found));
     return {};
   }
   TRY_ASSIGN(const inspect::CacheDirectory directory, inspect::read_directory(os::real_file_system(), *root));
   TRY_ASSIGN(const os::Space space, os::real_file_system().space(*root));
-  report.add(judge_directory(facts_of(directory, space, options.tiers)));
-  const Totals totals = totals_of(directory);
-  if (options.tests_disk) report_speed(*root, totals, report);
-  report.title("Texts that kept prompts from being reused");
-  report.offenders(totals.offenders);
+  Totals totals = totals_of(directory);
+  found.findings = judge_directory(facts_of(directory, space, options.tiers));
+  if (options.tests_disk) append(found.findings, speed_findings(*root, totals));
+  report.add(std::move(found));
+  DoctorSection texts{.title = "Texts that kept prompts from being reused", .offenders = std::move(totals.offenders)};
   if (directory.servers > 0) {
-    report.add({{Severity::kNote,
-                 "a running server adds its requests to this list after each 64 and when it stops; GET "
-                 "/cache/offenders has them at once"}});
+    texts.findings = {{Severity::kNote,
+                       "a running server adds its requests to this list after each 64 and when it stops; GET "
+                       "/cache/offenders has them at once"}};
   }
+  report.add(std::move(texts));
   return {};
 }
 
-void print_request(std::size_t number, const bench::DiagnosedRequest& request) {
-  std::string line = fmt::format("{:>4}  {}: {} of about {} tokens known", number, request.label,
-                                 text::grouped(request.known), text::grouped(request.words));
-  const explain::CacheBreak& found = request.found;
-  if (found.kind != explain::BreakKind::kNone) {
-    line += fmt::format("; {}", explain::to_string(found.kind));
-    if (found.kind == explain::BreakKind::kVolatileText) line += fmt::format(" ({})", explain::to_string(found.what));
-    line += fmt::format(" in {}", explain::place_name(found));
+// Recordings are looked at as if all were played on one server, one after the other.
+Status report_recordings(const DoctorOptions& options, Report& report) {
+  bench::Diagnoser diagnoser;
+  DoctorSection all{.title = fmt::format("All {} recordings", options.files.size()),
+                    .misses = explain::Misses(),
+                    .offenders = explain::Offenders()};
+  for (const std::string& file : options.files) {
+    TRY_ASSIGN(const std::string recording, read_recording(file));
+    std::optional<bench::Diagnosis> found = bench::read_trace(recording);
+    if (!found) {
+      TRY_ASSIGN(const bench::Session session, bench::parse_session(file, recording));
+      found = diagnoser.diagnose(session);
+    }
+    all.misses->merge(found->misses);
+    all.offenders->merge(found->offenders);
+    report.add({.title = file == "-" ? "Standard input" : file,
+                .requests = std::move(found->requests),
+                .misses = std::move(found->misses),
+                .offenders = std::move(found->offenders)});
   }
-  if (found.lost_tokens >= explain::kLeastLost) {
-    line += fmt::format(", {} tokens again: here \"{}\", before \"{}\"", text::grouped(found.lost_tokens),
-                        text::printable(request.here, 40), text::printable(request.there, 40));
-  }
-  print(text::wrapped(text::printable(line, 1'000), kDoctorColumns, 6));
-}
-
-Status report_recording(const std::string& file, Report& report) {
-  TRY_ASSIGN(const std::string recording, read_recording(file));
-  report.title(file == "-" ? "Standard input" : file);
-  explain::Offenders traced;
-  if (bench::add_trace(recording, traced)) {
-    report.offenders(traced);
-    return {};
-  }
-  TRY_ASSIGN(const bench::Session session, bench::parse_session(file, recording));
-  const bench::Diagnosis diagnosis = bench::diagnose(session);
-  std::size_t number = 0;
-  for (const bench::DiagnosedRequest& request : diagnosis.requests) {
-    if (++number <= kMostRequestsShown) print_request(number, request);
-  }
-  if (number > kMostRequestsShown) print(fmt::format("      {} more requests\n", number - kMostRequestsShown));
-  report.offenders(diagnosis.offenders);
+  if (options.files.size() > 1) report.add(std::move(all));
   return {};
 }
 
 }  // namespace
 
 Result<int> run_doctor(const DoctorOptions& options) {
-  Report report;
+  Report report(options.json);
   TRY(report_directory(options, report));
-  if (options.server) {
-    report.title("Settings");
-    report.add(judge_settings(*options.server));
-  }
-  for (const std::string& file : options.files) TRY(report_recording(file, report));
-  return report.wrong() ? 1 : 0;
+  if (options.server) report.add({.title = "Settings", .findings = judge_settings(*options.server)});
+  TRY(report_recordings(options, report));
+  return report.finish();
 }
 
 }  // namespace kvkeep::cli

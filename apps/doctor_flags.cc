@@ -36,6 +36,10 @@ FlagSet doctor_flags(DoctorWords& words) {
            .default_text = "none",
            .effect = "Also look at these flags of kvkeep serve, given as one word: --serve '-m model.gguf -c 32k'.",
            .assign = text_into(words.serve_line)},
+          {.group = "Output",
+           .spelling = "--json",
+           .effect = "Print JSON for programs (docs/explain.md).",
+           .assign = switch_into(words.options.json)},
       });
 }
 

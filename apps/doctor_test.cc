@@ -29,6 +29,8 @@ TEST(DoctorFlags, RecordingsAndAServer) {
   EXPECT_EQ(options.server->model.path, "a b.gguf");
   EXPECT_EQ(options.tiers.disk_directory, "/d") << "the server's";
   EXPECT_FALSE(options.tests_disk);
+  EXPECT_FALSE(options.json);
+  EXPECT_TRUE(parse_doctor({"--json"}, {}).value().options.json);
   const auto named = parse_doctor({"--kv-disk-dir", "/e", "--serve", "-m x.gguf --kv-disk-dir /d"}, {}).value();
   EXPECT_EQ(named.options.tiers.disk_directory, "/e");
   EXPECT_FALSE(parse_doctor({}, {}).value().options.server);

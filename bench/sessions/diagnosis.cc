@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -148,9 +147,11 @@ std::string conversation_of(const RecordedRequest& request) {
   return "";
 }
 
-class Diagnoser {
+}  // namespace
+
+class Diagnoser::Memory {
  public:
-  void add(const Session& session, const RecordedRequest& request) {
+  void add(const std::string& client, const RecordedRequest& request, Diagnosis& diagnosis) {
     const Dialect dialect = dialect_of(request.method, request.path);
     PromptReader prompt(words_);
     prompt.read(canonical_text(dialect, request.body));
@@ -159,13 +160,13 @@ class Diagnoser {
     std::string conversation = conversation_of(request);
     const Earlier* nearest = nearest_to(prompt.ids, made.known);
     find(prompt, nearest, conversation, made);
-    found_.offenders.count(session.client);
-    found_.offenders.add(session.client, made.found, made.before, 0, 0);
-    found_.requests.push_back(std::move(made));
+    diagnosis.misses.count(made.found, made.words - made.known);
+    diagnosis.offenders.count(client);
+    diagnosis.offenders.add(client, made.found, made.before, 0, 0);
+    diagnosis.requests.push_back(std::move(made));
     earlier_.push_back({std::move(conversation), std::move(prompt.ids), std::move(prompt.parts)});
     if (earlier_.size() > kMostCompared) earlier_.pop_front();
   }
-  Diagnosis take() { return std::move(found_); }
 
  private:
   struct Earlier {
@@ -229,8 +230,18 @@ class Diagnoser {
 
   Words words_;
   std::deque<Earlier> earlier_;
-  Diagnosis found_;
 };
+
+Diagnoser::Diagnoser() : memory_(std::make_unique<Memory>()) {}
+Diagnoser::~Diagnoser() = default;
+
+Diagnosis Diagnoser::diagnose(const Session& session) {
+  Diagnosis diagnosis;
+  for (const RecordedRequest& request : session.requests) memory_->add(session.client, request, diagnosis);
+  return diagnosis;
+}
+
+namespace {
 
 std::optional<explain::Offender> offender_of(const Json& line, const Json& found) {
   const auto lost = count_field(found, "lost_tokens");
@@ -247,29 +258,30 @@ std::optional<explain::Offender> offender_of(const Json& line, const Json& found
                            .last_ns = 0};
 }
 
-}  // namespace
-
-Diagnosis diagnose(const Session& session) {
-  Diagnoser diagnoser;
-  for (const RecordedRequest& request : session.requests) diagnoser.add(session, request);
-  return diagnoser.take();
+void add_traced(const Json& line, Diagnosis& diagnosis) {
+  if (text_field(line, "route") == "ahead") return;  // no client sent it
+  const Json* found = field(line, "cache_break");
+  const std::uint64_t prefilled = count_field(line, "prefilled_tokens").value_or(0);
+  diagnosis.offenders.count(text_field(line, "client"));
+  if (found == nullptr) return diagnosis.misses.count({}, prefilled);
+  diagnosis.misses.count(text_field(*found, "kind"), text_field(*found, "what"), prefilled,
+                         count_field(*found, "lost_tokens").value_or(0));
+  if (auto offender = offender_of(line, *found)) diagnosis.offenders.merge(*std::move(offender));
 }
 
-bool add_trace(std::string_view text, explain::Offenders& offenders) {
-  bool any = false;
+}  // namespace
+
+std::optional<Diagnosis> read_trace(std::string_view text) {
+  std::optional<Diagnosis> diagnosis;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const auto line = parse_json(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line || field(*line, "trace") == nullptr || !line->contains("cache_break")) continue;
-    any = true;
-    if (text_field(*line, "route") == "ahead") continue;  // no client sent it
-    offenders.count(text_field(*line, "client"));
-    const Json* found = field(*line, "cache_break");
-    if (found == nullptr) continue;
-    if (auto offender = offender_of(*line, *found)) offenders.merge(*std::move(offender));
+    if (!diagnosis) diagnosis.emplace();
+    add_traced(*line, *diagnosis);
   }
-  return any;
+  return diagnosis;
 }
 
 }  // namespace kvkeep::bench

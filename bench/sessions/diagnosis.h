@@ -8,6 +8,8 @@
 // that it shares most with, of the last kMostCompared.
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "base/result.h"
 #include "bench/sessions/session.h"
 #include "explain/cache_break.h"
+#include "explain/misses.h"
 #include "explain/offenders.h"
 
 namespace kvkeep::bench {
@@ -32,15 +35,29 @@ struct DiagnosedRequest {
 };
 
 struct Diagnosis {
-  std::vector<DiagnosedRequest> requests;
-  explain::Offenders offenders;
+  std::vector<DiagnosedRequest> requests = {};
+  explain::Misses misses = {};
+  explain::Offenders offenders = {};
 };
 
-// Requests without a prompt (GET, token counting) are left out.
-Diagnosis diagnose(const Session& session);
+// Remembers the requests of the recordings that it has seen, as a server would that all of them are played on.
+class Diagnoser {
+ public:
+  Diagnoser();
+  ~Diagnoser();
+  Diagnoser(const Diagnoser&) = delete;
+  Diagnoser& operator=(const Diagnoser&) = delete;
 
-// Reads a trace of kvkeep's, whose lines say already why: adds up their `cache_break`. Returns false if the text is no
-// trace, or one without explanations.
-bool add_trace(std::string_view text, explain::Offenders& offenders);
+  // Requests without a prompt (GET, token counting) are left out.
+  Diagnosis diagnose(const Session& session);
+
+ private:
+  class Memory;
+  const std::unique_ptr<Memory> memory_;
+};
+
+// A trace of kvkeep's, whose lines say already why. Returns its requests as sums of their `cache_break`, without
+// `requests`; nullopt if the text is no trace, or one without explanations.
+std::optional<Diagnosis> read_trace(std::string_view text);
 
 }  // namespace kvkeep::bench

@@ -37,6 +37,8 @@ Session session_of(std::vector<Json> bodies) {
   return session;
 }
 
+Diagnosis diagnose(const Session& session) { return Diagnoser().diagnose(session); }
+
 std::vector<DiagnosedRequest> diagnosed(std::vector<Json> bodies) {
   return diagnose(session_of(std::move(bodies))).requests;
 }
@@ -142,6 +144,20 @@ TEST(Diagnosis, ConversationsTellEditsFromNews) {
   EXPECT_EQ(kind_in("a", "a"), BreakKind::kMessageChanged);
 }
 
+// As in a prompt, where a template writes the blocks of a message one after the other.
+TEST(Diagnosis, TakesTheBlocksOfAMessageAsOneText) {
+  const auto body = [](const char* state, const char* task) {
+    const auto block = [](std::string text) { return Json{{"type", "text"}, {"text", std::move(text)}}; };
+    const Json blocks = {block(many_words(100, 0)), block(std::string("State: ") + state), block(many_words(60, 500)),
+                         block(task)};
+    return Json{{"messages", {{{"role", "user"}, {"content", blocks}}}}};
+  };
+  const auto found = diagnosed({body("calm", "go"), body("loud", "go"), body("calm", "stay")});
+  EXPECT_EQ(to_string(found[1].found.kind), "volatile-text");
+  EXPECT_GT(found[1].found.lost_tokens, 60U);
+  EXPECT_EQ(to_string(found[2].found.kind), "new-content") << "another task";
+}
+
 // As a template gets them: one message for each result, and one for the text after them.
 TEST(Diagnosis, CountsTheResultsOfCallsAsMessages) {
   const auto body = [](const char* first, const char* second, const std::string& last) {
@@ -174,21 +190,63 @@ TEST(Diagnosis, LeavesOutWhatHasNoPrompt) {
   EXPECT_TRUE(diagnose(session).requests.empty());
 }
 
+// As on one server: a second recording begins like the first one, up to its own task.
+TEST(Diagnosis, RemembersEarlierRecordings) {
+  const auto body = [](const char* task) {
+    return Json{{"messages", {message("system", many_words(200, 0)), message("user", task)}}};
+  };
+  Diagnoser diagnoser;
+  const Diagnosis first = diagnoser.diagnose(session_of({body("go")}));
+  const Diagnosis second = diagnoser.diagnose(session_of({body("stay")}));
+  EXPECT_EQ(first.requests[0].known, 0U);
+  EXPECT_EQ(first.misses.misses(), 1U);
+  EXPECT_GT(second.requests[0].known, 200U);
+  EXPECT_EQ(second.misses.requests(), 1U);
+  EXPECT_EQ(second.misses.misses(), 0U);
+}
+
+TEST(Diagnosis, CountsMissesByKind) {
+  std::vector<Json> bodies;
+  for (int day = 1; day <= 4; ++day) {
+    const std::string date = "Today is 2026-05-0" + std::to_string(day) + ".\n";
+    bodies.push_back({{"messages", {message("system", date + many_words(200, 0)), message("user", "go")}}});
+  }
+  bodies.push_back(bodies.back());
+  bodies.back()["messages"].push_back(message("assistant", "yes"));
+  bodies.back()["messages"].push_back(message("user", many_words(150, 900)));
+  const Diagnosis found = diagnose(session_of(std::move(bodies)));
+  const auto kinds = found.misses.by_kind();
+  ASSERT_EQ(kinds.size(), 3U);
+  EXPECT_EQ(kinds[0].kind + kinds[0].what, "volatile-textdate");
+  EXPECT_EQ(kinds[0].requests, 3U);
+  EXPECT_GT(kinds[0].lost_tokens, 3 * 200U);
+  EXPECT_EQ(kinds[1].kind, "nothing-known");
+  EXPECT_EQ(kinds[1].tokens, found.requests[0].words);
+  EXPECT_EQ(kinds[2].kind, "new-content");
+  EXPECT_EQ(kinds[2].tokens, found.requests[4].words - found.requests[4].known);
+  EXPECT_EQ(found.misses.requests(), 5U);
+}
+
 TEST(Diagnosis, ReadsTraces) {
-  explain::Offenders offenders;
-  EXPECT_FALSE(add_trace("{\"t\":1,\"body\":{}}\n", offenders)) << "a recording";
-  EXPECT_FALSE(add_trace("{\"trace\":1}\n", offenders)) << "a trace of an earlier version";
-  EXPECT_FALSE(add_trace("no JSON", offenders));
+  EXPECT_FALSE(read_trace("{\"t\":1,\"body\":{}}\n")) << "a recording";
+  EXPECT_FALSE(read_trace("{\"trace\":1}\n")) << "a trace of an earlier version";
+  EXPECT_FALSE(read_trace("no JSON"));
   const std::string line =
-      R"({"trace":1,"client":"m","cache_break":{"kind":"volatile-text","what":"date","place":"system",)"
-      R"("lost_tokens":640,"lost_ms":12.5}})";
-  EXPECT_TRUE(
-      add_trace(line + "\n" + R"({"trace":1,"client":"m","cache_break":null})" + "\nbroken\n" + line, offenders));
-  ASSERT_EQ(offenders.worst().size(), 1U);
-  EXPECT_EQ(offenders.worst()[0].times, 2U);
-  EXPECT_EQ(offenders.worst()[0].lost_tokens, 1'280U);
-  EXPECT_DOUBLE_EQ(offenders.worst()[0].lost_ms, 25);
-  EXPECT_EQ(offenders.requests_of("m"), 3U);
+      R"({"trace":1,"client":"m","prefilled_tokens":700,"cache_break":{"kind":"volatile-text","what":"date",)"
+      R"("place":"system","lost_tokens":640,"lost_ms":12.5}})";
+  const std::string reused = R"({"trace":1,"client":"m","prefilled_tokens":1,"cache_break":null})";
+  const std::string ahead = R"({"trace":1,"route":"ahead","prefilled_tokens":900,"cache_break":null})";
+  const auto found = read_trace(line + "\n" + reused + "\nbroken\n" + ahead + "\n" + line);
+  ASSERT_TRUE(found);
+  const auto worst = found->offenders.worst();
+  ASSERT_EQ(worst.size(), 1U);
+  EXPECT_EQ(worst[0].times, 2U);
+  EXPECT_EQ(worst[0].lost_tokens, 1'280U);
+  EXPECT_DOUBLE_EQ(worst[0].lost_ms, 25);
+  EXPECT_EQ(found->offenders.requests_of("m"), 3U);
+  EXPECT_EQ(found->misses.requests(), 3U);
+  const std::vector<explain::Misses::Kind> kinds = {{"volatile-text", "date", 2, 1'400, 1'280}};
+  EXPECT_EQ(found->misses.by_kind(), kinds);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ class Explain(ExplainCase):
                      for thought in (words(30, 5), None)]
             with self.subTest(dialect=dialect):
                 found = self.break_of(server, dialect, *talks)
-                self.assertEqual(found["kind"], "thinking-dropped")
+                self.assertEqual((found["kind"], found["place"]), ("thinking-dropped", "thinking of message 3"))
                 self.assertGreater(found["lost_tokens"], 100)
 
     def test_a_template_that_rewrites_history(self):
@@ -382,6 +382,30 @@ class Explain(ExplainCase):
         told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
         self.assertIn("volatile-text (date) in system", told)
         self.assertIn('agent: 5 of 6 requests: volatile-text (date) in system, after "Today is 2026-05-', told)
+        self.assertIn("Misses beyond 100 tokens: 6 of 6 requests, ", told)
+        self.assertRegex(told, r" 5 [\d,]+ [\d,]+ volatile-text \(date\) 1 [\d,]+ 0 nothing-known ")
+
+    def test_doctor_takes_recordings_as_played_one_after_the_other(self):
+        paths = [fresh_path(f"day {day}.jsonl") for day in (1, 2)]
+        for day, path in enumerate(paths, 1):
+            body = chat_body(Talk(f"Today is 2026-05-0{day}.\n{words(200, 1)}", turns=[says("And?")]))
+            with open(path, "w") as file:
+                file.write(json.dumps({"t": day, "client": "agent", "session": "s", "method": "POST",
+                                       "path": "/v1/chat/completions", "headers": {}, "body": body}) + "\n")
+        done = run_program("doctor", "--kv-disk-dir", fresh_directory(), "--no-disk-test", "--json", *paths)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        sections = {section["title"]: section for section in json.loads(done.stdout)["sections"]}
+        self.assertEqual([sections[path]["requests"][0]["kind"] for path in paths], ["nothing-known", "volatile-text"])
+        second = sections[paths[1]]["requests"][0]
+        self.assertEqual([second["what"], second["place"]], ["date", "system"])
+        self.assertTrue(second["text"]["here"].startswith("02."), second)
+        self.assertTrue(second["text"]["there"].startswith("01."), second)
+        misses = sections["All 2 recordings"]["misses"]
+        self.assertEqual([misses["requests"], misses["of_requests"], misses["beyond"]], [2, 2, 100])
+        self.assertEqual(sum(kind["tokens"] for kind in misses["kinds"]), misses["tokens"])
+        self.assertEqual([(kind["kind"], kind["what"], kind["requests"]) for kind in misses["kinds"]],
+                         [("nothing-known", "", 1), ("volatile-text", "date", 1)])
+        self.assertEqual(sections["All 2 recordings"]["offenders"][0]["times"], 1)
 
     def test_doctor_reads_archives(self):
         path = fresh_path("browser.har")
@@ -406,6 +430,13 @@ class Explain(ExplainCase):
         server.stop()
         told = " ".join(run_program("doctor", "--kv-disk-dir", fresh_directory(), path).stdout.split())
         self.assertIn("agent: 1 of 2 requests: volatile-text (date) in system", told)
+        with open(path) as file:
+            lines = [json.loads(line) for line in file]
+        prefilled = {(line["cache_break"] or {"kind": "none"})["kind"]: line["prefilled_tokens"] for line in lines}
+        told = json.loads(run_program("doctor", "--kv-disk-dir", fresh_directory(), "--json", path).stdout)["sections"]
+        kinds = {kind["kind"]: kind["tokens"] for kind in told[-1]["misses"]["kinds"]}
+        self.assertEqual(kinds, {kind: tokens for kind, tokens in prefilled.items() if tokens > 100})
+        self.assertIn("volatile-text", kinds)
 
     def test_doctor_finds_settings_that_make_caching_useless(self):
         directory = fresh_directory()
