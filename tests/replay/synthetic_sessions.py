@@ -16,9 +16,12 @@ def words(count, seed):
     return " ".join(source.choice(WORDS) for _ in range(count))
 
 
-def line(t, path, body, kind="main", turn=1):
+def line(t, path, body, headers, kind="main", turn=1):
     return json.dumps({"t": t, "client": "synthetic", "kind": kind, "turn": turn, "method": "POST", "path": path,
-                       "headers": {"anthropic-version": "2023-06-01"}, "body": body})
+                       "headers": {"anthropic-version": "2023-06-01", **headers}, "body": body})
+
+
+COMMITS = "0a1b2c3 First steps"
 
 
 class Claude:
@@ -26,11 +29,16 @@ class Claude:
 
     PATH = "/v1/messages?beta=true"
 
-    def __init__(self, number, task, repository="clean", agent=False, summary=None):
+    def __init__(self, number, task, repository=COMMITS, agent=None, summary=None, session=None):
+        """`agent`: the name of a sub-agent; `session`: of the conversation that this one goes on from."""
         self.number, self.agent, self.thinks = number, agent, False
-        known = [{"type": "text", "text": words(60, "rules")}, {"type": "text", "text": f"Status: {repository}"},
-                 {"type": "text", "text": f"<system-reminder>\n{words(40, 'reminders')}\n</system-reminder>"}]
-        self.messages = [{"role": "user", "content": [*known, {"type": "text", "text": summary or task}]}]
+        self.headers = {"x-claude-code-session-id": session or f"{number} {task} {len(repository)}",
+                        **({"x-claude-code-agent-id": agent} if agent else {})}
+        known = [{"type": "text", "text": words(60, "rules")},
+                 {"type": "text", "text": f"gitStatus: at the start\n\nStatus:\n(clean)\n\nRecent commits:\n{repository}"},
+                 {"type": "text", "text": f"<system-reminder>\n{words(80, 'reminders')}\n</system-reminder>"}]
+        said = [{"role": "user", "content": summary}, {"role": "assistant", "content": "I know."}] if summary else []
+        self.messages = [*said, {"role": "user", "content": [*known, {"type": "text", "text": task}]}]
         self.lines = []
 
     def system(self):
@@ -49,7 +57,8 @@ class Claude:
         messages = json.loads(json.dumps(self.messages))
         messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
         self.lines.append(line(t, self.PATH, {"model": "any", "max_tokens": 32000, "system": self.system(), "tools": self.tools(),
-                                              "messages": messages, "stream": True}, kind, len(self.lines) + 1))
+                                              "messages": messages, "stream": True},
+                               self.headers, kind, len(self.lines) + 1))
         return self
 
     def call(self, *results):
@@ -77,11 +86,12 @@ class Open:
 
     def __init__(self, task):
         self.messages = [{"role": "system", "content": words(250, "open")}, {"role": "user", "content": task}]
+        self.headers = {"x-session-id": task}
         self.lines = []
 
     def title(self, t):
         self.lines.append(line(t, self.PATH, {"max_tokens": 8192, "messages": [
-            {"role": "system", "content": words(80, "title")}, self.messages[1]]}, "title", 0))
+            {"role": "system", "content": words(80, "title")}, self.messages[1]]}, self.headers, "title", 0))
         return self
 
     def ask(self, t):
@@ -89,7 +99,8 @@ class Open:
                                                    "parameters": {"type": "object", "properties": {}}}}
                  for name in ("bash", "edit", "read")]
         self.lines.append(line(t, self.PATH, {"max_tokens": 8192, "messages": list(self.messages), "tools": tools,
-                                              "stream_options": {"include_usage": True}}, "main", len(self.lines)))
+                                              "stream_options": {"include_usage": True}},
+                               self.headers, "main", len(self.lines)))
         return self
 
     def call(self, *results):
@@ -107,6 +118,7 @@ class Open:
         return self
 
 
+COMMITTED = "4d5e6f7 One step more\n" + COMMITS
 TASK, OTHER_TASK = "What does this do?", "Where is the last test?"
 
 
@@ -120,11 +132,12 @@ def claude_sessions():
     """{name: lines}, in the order in which they are played."""
     fresh = loop(Claude("bbc", TASK), 0)
     other = loop(Claude("ef1", OTHER_TASK), 10)
-    committed = loop(Claude("bbc", TASK, "one commit more"), 20)
-    continued = Claude("bbc", TASK, "one commit more")
+    committed = loop(Claude("bbc", TASK, COMMITTED), 20)
+    continued = Claude("bbc", TASK, COMMITTED)
     continued.messages = committed.messages
     continued.answer("All of it.", words(30, "next")).ask(30).call(words(40, "again")).ask(30.1)
-    compacted = Claude("576", TASK, "one commit more", summary=words(200, "summary")).ask(40)
+    compacted = Claude("576", TASK, COMMITTED, summary=words(200, "summary"),
+                       session=committed.headers["x-claude-code-session-id"]).ask(40)
     compacted.call(words(30, "after")).ask(40.1)
     thinking = Claude("bbc", "Think first.")
     thinking.thinks = True
@@ -137,7 +150,7 @@ def claude_sessions():
 def with_agents():
     """A main conversation that starts two agents at once and goes on beside them."""
     main = Claude("a11", "Ask two others.").ask(60)
-    agents = [Claude("a6b", f"Count the {WORDS[i]}.", agent=True).ask(60.1, "sub") for i in range(2)]
+    agents = [Claude("a6b", f"Count the {WORDS[i]}.", agent=f"agent {i}").ask(60.1, "sub") for i in range(2)]
     main.call("started", "started").ask(60.1)
     for agent in agents:
         agent.call(words(50, "found")).ask(60.2, "sub")
