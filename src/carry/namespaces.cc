@@ -47,7 +47,7 @@ Result<std::vector<Namespace>> find_namespaces(const share::EngineAccess& access
   TRY_ASSIGN(std::vector<share::ObjectName> names, share::list_names(access, ""));
   std::vector<Namespace> found;
   for (share::ObjectName& name : names) {
-    if (found.empty() || found.back().space != name.space) found.push_back({.space = name.space});
+    if (found.empty() || found.back().space != name.space) found.push_back({.space = std::string(name.space.text())});
     found.back().names.push_back(std::move(name));
   }
   for (Namespace& one : found) look_into(one, access, key);

@@ -204,6 +204,7 @@ Result<SharedHead> decode_rest(const Envelope& envelope, ByteSpan rest) {
   if (rest.size() != envelope.head_bytes() - kEnvelopeBytes) return damaged("the head of a shared object is too short");
   SharedHead head{.envelope = envelope, .path = {}, .segment = {}};
   Reader reader(rest);
+  head.path.reserve(envelope.path_steps);
   for (std::uint32_t i = 0; i < envelope.path_steps; ++i) head.path.push_back(read_step(reader));
   if (head.path.empty() || !leads_to(head.path, envelope))
     return damaged("the path of a shared object leads elsewhere");

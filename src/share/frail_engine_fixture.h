@@ -106,7 +106,7 @@ class FrailEngine final : public ObjectEngine {
     return {.least_deadline_ms = 5, .most_deadline_ms = 50, .heads_at_once = heads_at_once_};
   }
   NodeId node_of(const ObjectName& name) const override {
-    return NodeId{static_cast<std::uint32_t>(std::stoul(name.id.substr(0, 4), nullptr, 16) % world_.nodes.size())};
+    return NodeId{static_cast<std::uint32_t>(std::stoul(std::string(name.id.text().substr(0, 4)), nullptr, 16) % world_.nodes.size())};
   }
   std::size_t nodes() const override { return world_.nodes.size(); }
   std::string node_address(NodeId node) const override { return "frail" + std::to_string(node.value()); }

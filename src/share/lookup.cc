@@ -33,36 +33,50 @@ struct Lookup::Candidate {
   std::size_t head_bytes = 0;
 };
 
-// The prompt's own hashes. A hasher is kept at each position that was asked for, so that all of them together read the
-// prompt about once.
+// The prompt's own hashes. Those that were computed are kept, and a hasher every so many tokens: all ends that are
+// asked for, which ascend, are hashed in one pass, and any other from a place close before it.
 class Lookup::Prompt {
  public:
-  Prompt(const FingerprintHash& fingerprint, const ShareQuery& query) : tokens_(query.prompt) {
-    reached_.emplace(Position{}, PrefixHasher(prefix_key(fingerprint, query.tenant)));
-  }
+  Prompt(const FingerprintHash& fingerprint, const ShareQuery& query)
+      : tokens_(query.prompt), last_(prefix_key(fingerprint, query.tenant)), kept_{last_} {}
 
   bool has(Position end) const { return end.value() <= tokens_.size(); }
   // Preconditions of these: has() of each position.
-  PrefixHash at(Position end) { return reach(end).current(); }
+  PrefixHash at(Position end) {
+    const auto known = std::ranges::lower_bound(hashes_, end, {}, &Known::end);
+    if (known != hashes_.end() && known->end == end) return known->hash;
+    return hashes_.insert(known, {end, reach(end).current()})->hash;
+  }
   TokenSpan tokens(Position begin, std::size_t count) const { return tokens_.subspan(begin.value(), count); }
-  // Returns the hash of the first `begin` tokens and then others.
+  // Returns the hash of the first `begin` tokens and then others, which are mostly the prompt's own.
   PrefixHash with(Position begin, TokenSpan others) {
+    const Position end = begin + others.size();
+    if (has(end) && std::ranges::equal(others, tokens(begin, others.size()))) return at(end);
     PrefixHasher hasher = reach(begin);
     hasher.append(others);
     return hasher.current();
   }
 
  private:
+  static constexpr std::size_t kKeptEvery = 4096;
+  struct Known {
+    Position end;
+    PrefixHash hash;
+  };
+  // Returns the hasher of the first `end` tokens, which holds until the next call.
   const PrefixHasher& reach(Position end) {
-    const auto before = std::prev(reached_.upper_bound(end));
-    if (before->first == end) return before->second;
-    PrefixHasher hasher = before->second;
-    hasher.append(tokens(before->first, end - before->first));
-    return reached_.emplace_hint(std::next(before), end, hasher)->second;
+    if (end < last_.position()) {
+      last_ = *std::prev(std::ranges::upper_bound(kept_, end, {}, &PrefixHasher::position));
+    }
+    last_.append(tokens(last_.position(), end - last_.position()));
+    if (end >= kept_.back().position() + kKeptEvery) kept_.push_back(last_);
+    return last_;
   }
 
   const TokenSpan tokens_;
-  std::map<Position, PrefixHasher> reached_;
+  PrefixHasher last_;
+  std::vector<PrefixHasher> kept_;  // ascending, from the beginning
+  std::vector<Known> hashes_;       // ascending
 };
 
 Lookup::Lookup(ObjectEngine& engine, const Vault& vault, const FingerprintHash& fingerprint, Nodes& nodes,
@@ -95,7 +109,6 @@ std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::si
 
 std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                          std::int64_t deadline_ns, bool* failed) {
-  std::vector<HeadBytes> answers = unasked(names);
   std::vector<ObjectName> asked;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -103,12 +116,14 @@ std::vector<HeadBytes> Lookup::ask_until(const std::vector<ObjectName>& names, s
     asked.push_back(names[i]);
     places.push_back(i);
   }
-  if (asked.empty()) return answers;
+  if (asked.empty()) return unasked(names);
   const std::int64_t from_ns = clock_.monotonic_ns();
   std::vector<HeadBytes> given = engine_.heads(asked, first_bytes, deadline_ns);
   KVKEEP_ASSERT(given.size() == asked.size(), "an engine answers for each name");
   const bool any_failed = nodes_.note_heads(asked, given, os::elapsed_ms(from_ns, clock_.monotonic_ns()));
   if (failed != nullptr) *failed = any_failed;
+  if (asked.size() == names.size()) return given;
+  std::vector<HeadBytes> answers = unasked(names);
   for (std::size_t i = 0; i < given.size(); ++i) answers[places[i]] = std::move(given[i]);
   return answers;
 }
@@ -240,9 +255,11 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
   for (const format::PathStep& step : steps) {
     names.push_back(vault_.name_of(step.object_hash, format::PartKind::kRows));
   }
-  const auto bytes = ask_for_way(names, way);
+  std::vector<HeadBytes> bytes = ask_for_way(names, way);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    auto head = open(names[i], bytes[i]);
+    // The bytes leave with each turn, so that the next head is decoded into their memory.
+    const HeadBytes own = std::exchange(bytes[i], HeadBytes(not_found("")));
+    auto head = open(names[i], own);
     if (!head || head->segment.name.end != steps[i].object_end || !belongs(query, prompt, *head, steps[i].end)) {
       return false;
     }

@@ -10,6 +10,9 @@
 // ends about its deadline (monotonic nanoseconds of the clock that the engine was made with), whatever the other side
 // does; resolving a host's name may take longer and is done by probe() only.
 
+#include <algorithm>
+#include <array>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/assert.h"
 #include "base/result.h"
 #include "base/types.h"
 #include "format/segment_file.h"
@@ -30,17 +34,45 @@ inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 // The kind of an object in its name: one letter each. Letters are in names: never reuse one.
 enum class ObjectKind : char { kRows = 'r', kWindowRows = 'w', kPoint = 'p', kWhole = 's', kRecord = 't' };
 
+// So many digits, without memory of their own: a look-up makes and copies hundreds of names.
+template <std::size_t kCount>
+class Digits {
+ public:
+  constexpr Digits() { digits_.fill('0'); }
+  // Precondition: a text of this size.
+  Digits(std::string_view text) {  // NOLINT(google-explicit-constructor)
+    KVKEEP_ASSERT(text.size() == kCount, "names have one size");
+    std::ranges::copy(text, digits_.begin());
+  }
+  Digits(const std::string& text) : Digits(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
+  Digits(const char* text) : Digits(std::string_view(text)) {}         // NOLINT(google-explicit-constructor)
+  std::string_view text() const { return {digits_.data(), kCount}; }
+  operator std::string_view() const { return text(); }  // NOLINT(google-explicit-constructor)
+  auto operator<=>(const Digits&) const = default;
+
+ private:
+  std::array<char, kCount> digits_;
+};
+
 // The name of an object. Both parts are lower-case hexadecimal digits, so that any engine can have them in a key.
 struct ObjectName {
-  std::string space;  // 16 digits: objects of one model on one kind of device, under one share key
-  std::string id;     // 32 digits: the hidden prefix hash of the object's end
+  static constexpr std::size_t kSpaceDigits = 16;
+  static constexpr std::size_t kIdDigits = 32;
+
+  Digits<kSpaceDigits> space;  // objects of one model on one kind of device, under one share key
+  Digits<kIdDigits> id;        // the hidden prefix hash of the object's end
   ObjectKind kind = ObjectKind::kRows;
   auto operator<=>(const ObjectName&) const = default;
   // "<space>/<id>.<kind>": authentication codes are bound to it.
-  std::string text() const { return space + '/' + id + '.' + static_cast<char>(kind); }
+  std::string text() const { return join("", "/", "."); }
+  // The parts and the kind, each after one of these.
+  std::string join(std::string_view before_space, std::string_view before_id, std::string_view before_kind) const {
+    std::string joined;
+    joined.reserve(before_space.size() + kSpaceDigits + before_id.size() + kIdDigits + before_kind.size() + 1);
+    joined.append(before_space).append(space.text()).append(before_id).append(id.text()).append(before_kind);
+    return joined += static_cast<char>(kind);
+  }
 
-  static constexpr std::size_t kSpaceDigits = 16;
-  static constexpr std::size_t kIdDigits = 32;
   static constexpr std::string_view kKinds = "rwpst";
   // Returns the name with this text, nullopt if it is none: other programs may have keys of their own in an engine.
   static std::optional<ObjectName> parse(std::string_view text) {
@@ -53,7 +85,7 @@ struct ObjectName {
   static std::optional<ObjectName> of_parts(std::string_view space, std::string_view id, char kind) {
     const bool sizes = space.size() == kSpaceDigits && id.size() == kIdDigits;
     if (!sizes || !format::is_hex(space) || !format::is_hex(id) || !kKinds.contains(kind)) return std::nullopt;
-    return ObjectName{std::string(space), std::string(id), static_cast<ObjectKind>(kind)};
+    return ObjectName{space, id, static_cast<ObjectKind>(kind)};
   }
 };
 

@@ -3,9 +3,10 @@
 // A bounded memory of object names: what is known of them, and for how long it may be believed.
 
 #include <cstdint>
+#include <cstring>
 #include <deque>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "base/mutex.h"
@@ -50,9 +51,17 @@ class RecentNames {
     Value value;
     std::int64_t believed_until_ns;
   };
+  // Digits of names are spread evenly: names are hashes.
+  struct ByDigits {
+    std::size_t operator()(const ObjectName& name) const {
+      std::size_t first;
+      std::memcpy(&first, name.id.text().data(), sizeof first);
+      return first;
+    }
+  };
   const std::size_t most_;
   mutable Mutex mutex_;
-  std::map<ObjectName, Entry> entries_ GUARDED_BY(mutex_);
+  std::unordered_map<ObjectName, Entry, ByDigits> entries_ GUARDED_BY(mutex_);
   std::deque<ObjectName> order_ GUARDED_BY(mutex_);  // by first put
 };
 

@@ -1,6 +1,8 @@
 #include "share/vault.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "base/assert.h"
 
@@ -27,6 +29,14 @@ bool has_right_sums(const format::SegmentHeader& segment, ByteSpan payload) {
     payload = payload.subspan(part.size_bytes);
   }
   return true;
+}
+
+// As hex(), of hundreds of names, made without memory for each.
+Digits<ObjectName::kIdDigits> digits_of(const MacHash& hash) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::array<char, ObjectName::kIdDigits> digits{};
+  for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = kDigits[hash.bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15];
+  return std::string_view(digits.data(), digits.size());
 }
 
 MacHash code_of(MacStream stream, ByteSpan bytes) {
@@ -70,7 +80,7 @@ ObjectName Vault::hidden_name(ByteSpan what, ObjectKind kind) const {
   MacStream stream(name_key_);
   stream.append_field(space_);
   stream.append(what);
-  return {space_, stream.finish().hex(ObjectName::kIdDigits / 2), kind};
+  return {space_, digits_of(stream.finish()), kind};
 }
 
 ObjectName Vault::name_of(const format::ShortHash& end, format::PartKind kind) const {

@@ -276,7 +276,7 @@ class MeetingEngine final : public HangingEngine {
     const bool all = os::wait_until(20'000, [&] { return under_way_ >= calls_; });
     std::vector<HeadBytes> heads;
     for (const ObjectName& name : names) {
-      const ByteSpan text = std::as_bytes(std::span(name.id));
+      const ByteSpan text = std::as_bytes(std::span(name.id.text()));
       heads.push_back(all ? HeadBytes(std::vector<std::byte>(text.begin(), text.end()))
                           : HeadBytes(not_found("alone")));
     }
@@ -296,7 +296,7 @@ TEST(DetachedEngine, ManyHeadsAreReadOnSeveralThreadsAndComeInTheirOrder) {
   ASSERT_EQ(heads.size(), names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     ASSERT_TRUE(heads[i].ok()) << i;
-    EXPECT_TRUE(std::ranges::equal(*heads[i], std::as_bytes(std::span(names[i].id)))) << i;
+    EXPECT_TRUE(std::ranges::equal(*heads[i], std::as_bytes(std::span(names[i].id.text())))) << i;
   }
 }
 

@@ -40,11 +40,14 @@ DirectoryEngine::Pace DirectoryEngine::pace() const {
 }
 
 std::string DirectoryEngine::folder_of(const ObjectName& name) const {
-  return root_ + '/' + name.space + '/' + name.id.substr(0, 2);
+  std::string folder = root_ + '/';
+  folder.append(name.space.text()).append("/").append(name.id.text().substr(0, 2));
+  return folder;
 }
 
 std::string DirectoryEngine::path_of(const ObjectName& name) const {
-  return folder_of(name) + '/' + name.id + '.' + static_cast<char>(name.kind);
+  const std::string text = name.text();
+  return folder_of(name) + text.substr(text.find('/'));
 }
 
 HeadBytes DirectoryEngine::head(const std::string& path, MutableByteSpan buffer) const {

@@ -137,12 +137,12 @@ void serves_threads_at_once(ObjectEngine& engine) {
 }
 
 // Returns all pages of a namespace, or of all.
-std::vector<ObjectName> listed(ObjectEngine& engine, const std::string& space) {
+std::vector<ObjectName> listed(ObjectEngine& engine, std::string_view space) {
   std::vector<ObjectName> names;
   std::string from;
   std::size_t pages = 0;
   do {
-    auto page = engine.list(space, from, soon());
+    auto page = engine.list(std::string(space), from, soon());
     EXPECT_TRUE(page.ok()) << page.error().message;
     if (!page.ok() || ++pages > 1000) return names;
     names.insert(names.end(), page->names.begin(), page->names.end());

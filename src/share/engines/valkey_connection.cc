@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/assert.h"
@@ -47,13 +49,9 @@ constexpr std::size_t kMostLateBytes = 4 << 20;
 struct FreeContext {
   void operator()(redisContext* context) const { redisFree(context); }
 };
-struct FreeReply {
-  void operator()(redisReply* reply) const { freeReplyObject(reply); }
-};
 struct FreeTls {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
-using Reply = std::unique_ptr<redisReply, FreeReply>;
 
 Error trouble(const redisContext& context) {
   // Memory for lists is refused by create_list() alone.
@@ -61,24 +59,18 @@ Error trouble(const redisContext& context) {
   return is_damage ? damaged(context.errstr) : io_error(context.errstr);
 }
 
-ValkeyReply to_reply(const redisReply& given) {
-  using Kind = ValkeyReply::Kind;
-  switch (given.type) {
+// The kind of an answer that has a text, by hiredis's number of its type.
+ValkeyReply::Kind kind_of_text(int type) {
+  switch (type) {
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
-    case REDIS_REPLY_VERB: return {.kind = Kind::kText, .text = {given.str, given.len}};
-    case REDIS_REPLY_ERROR: return {.kind = Kind::kError, .text = {given.str, given.len}};
-    case REDIS_REPLY_INTEGER: return {.kind = Kind::kNumber, .number = given.integer};
-    case REDIS_REPLY_ARRAY:
-    case REDIS_REPLY_SET:
-    case REDIS_REPLY_MAP: {
-      ValkeyReply list{.kind = Kind::kList};
-      for (std::size_t i = 0; i < given.elements; ++i) list.list.push_back(to_reply(*given.element[i]));
-      return list;
-    }
-    default: return {};
+    case REDIS_REPLY_VERB: return ValkeyReply::Kind::kText;
+    case REDIS_REPLY_ERROR: return ValkeyReply::Kind::kError;
+    default: return ValkeyReply::Kind::kNothing;
   }
 }
+
+bool is_list(int type) { return type == REDIS_REPLY_ARRAY || type == REDIS_REPLY_SET || type == REDIS_REPLY_MAP; }
 
 // Begins TLS: the server's certificate must be of a trusted CA and of this host.
 Status begin_tls(redisContext* context, const std::string& host, const ValkeyAccess& access) {
@@ -104,29 +96,69 @@ Status begin_tls(redisContext* context, const std::string& host, const ValkeyAcc
 
 bool has_valkey() { return true; }
 
+// Answers are made in place while hiredis parses: its own objects would be several pieces of memory for each of the
+// hundreds of answers to a look-up, which are copied once more.
 struct ValkeyConnection::Wire {
-  // Bounds the lists of an answer, which hiredis does for each list by itself only.
-  void bound_lists() {
-    make_list = context->reader->fn->createArray;
-    functions = *context->reader->fn;
-    functions.createArray = &Wire::create_list;
+  void make_answers() {
+    functions = {.createString = &Wire::create_text,
+                 .createArray = &Wire::create_list,
+                 .createInteger = &Wire::create_number,
+                 .createDouble = [](const redisReadTask* task, double, char*, std::size_t) { return create(task); },
+                 .createNil = &Wire::create,
+                 .createBool = [](const redisReadTask* task, int) { return create(task); },
+                 .freeObject = [](void*) {}};
     context->reader->fn = &functions;
     context->reader->maxelements = kMostElements;
     context->reader->privdata = this;
   }
+  void begin_answer(std::vector<std::byte>* bytes) {
+    reply = {};
+    elements = late_bytes = 0;
+    whole_text = bytes;
+  }
+
+  // Lists are filled in order, so that only the last element of each may still grow.
+  static void* create(const redisReadTask* task) {
+    if (task->parent == nullptr) return &static_cast<Wire*>(task->privdata)->reply;
+    return &static_cast<ValkeyReply*>(task->parent->obj)->list.emplace_back();
+  }
+  static void* create_text(const redisReadTask* task, char* text, std::size_t size) {
+    auto* made = static_cast<ValkeyReply*>(create(task));
+    made->kind = kind_of_text(task->type);
+    if (made->kind == ValkeyReply::Kind::kNothing) return made;
+    const std::size_t format = task->type == REDIS_REPLY_VERB ? std::min<std::size_t>(4, size) : 0;  // "txt:"
+    std::vector<std::byte>* bytes = static_cast<Wire*>(task->privdata)->whole_text;
+    if (bytes == nullptr || task->parent != nullptr || made->kind != ValkeyReply::Kind::kText) {
+      made->text.assign(text + format, size - format);
+    } else {
+      const ByteSpan all = std::as_bytes(std::span(text + format, size - format));
+      bytes->assign(all.begin(), all.end());
+    }
+    return made;
+  }
+  static void* create_number(const redisReadTask* task, long long number) {
+    auto* made = static_cast<ValkeyReply*>(create(task));
+    *made = {.kind = ValkeyReply::Kind::kNumber, .number = number};
+    return made;
+  }
+  // Bounds the lists of an answer, which hiredis does for each list by itself only.
   static void* create_list(const redisReadTask* task, std::size_t size) {
     auto& wire = *static_cast<Wire*>(task->privdata);
     int depth = 0;
     for (const redisReadTask* above = task; above != nullptr && depth <= kMostDepth; above = above->parent) ++depth;
     if (depth > kMostDepth || size > kMostElements - wire.elements) return nullptr;
     wire.elements += size;
-    return wire.make_list(task, size);
+    auto* made = static_cast<ValkeyReply*>(create(task));
+    if (is_list(task->type)) made->kind = ValkeyReply::Kind::kList;
+    return made;
   }
 
   redisReplyObjectFunctions functions{};
-  decltype(redisReplyObjectFunctions::createArray) make_list = nullptr;
-  std::size_t elements = 0;                            // of the answer that is being read
+  ValkeyReply reply;                                   // the answer that is being read
+  std::vector<std::byte>* whole_text = nullptr;        // where its text goes if it is one; null: into itself
+  std::size_t elements = 0;                            // of it
   std::size_t late_bytes = 0;                          // of it, after its deadline
+  std::string queued;                                  // commands
   std::unique_ptr<redisContext, FreeContext> context;  // which has pointers to what is above
 };
 
@@ -143,7 +175,7 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
   if (wire->context == nullptr) return io_error("out of memory");
   if (wire->context->err != 0) return trouble(*wire->context);
   wire->context->reader->maxbuf = 0;  // keeps its memory, which pieces of one size use again
-  wire->bound_lists();
+  wire->make_answers();
   redisContext* context = wire->context.get();
   std::unique_ptr<ValkeyConnection> connection(new ValkeyConnection(std::move(wire), clock));
   if (!connection->wait(false, deadline_ns)) return io_error("no connection in time");
@@ -154,13 +186,13 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
 }
 
 Status ValkeyConnection::authenticate(const ValkeyAccess& access, std::int64_t deadline_ns) {
-  Words words{"PING"};
-  if (!access.password.empty()) {
-    words = {"AUTH"};
-    if (!access.user.empty()) words.push_back(access.user);
-    words.push_back(access.password);
+  if (access.password.empty()) {
+    queue({"PING"});
+  } else if (access.user.empty()) {
+    queue({"AUTH", access.password});
+  } else {
+    queue({"AUTH", access.user, access.password});
   }
-  queue(words);
   TRY(send(deadline_ns));
   TRY_ASSIGN(const ValkeyReply reply, receive(kSmallReplyBytes, deadline_ns));
   if (reply.kind == ValkeyReply::Kind::kError) return valkey_error(reply.text);
@@ -179,19 +211,37 @@ bool ValkeyConnection::wait(bool for_reading, const TransferLimits& limits) {
 
 bool ValkeyConnection::quiet() const { return !os::wait_for_socket(wire_->context->fd, os::Readiness::kRead, 0); }
 
-void ValkeyConnection::queue(const Words& words) {
-  std::vector<const char*> texts;
-  std::vector<std::size_t> sizes;
+namespace {
+
+void append_size(std::string& text, char sign, std::size_t size) {
+  std::array<char, 20> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), size).ptr;
+  text += sign;
+  text.append(digits.begin(), end).append("\r\n");
+}
+
+void append_words(std::string& text, ValkeyConnection::Words words) {
   for (const std::string_view word : words) {
-    texts.push_back(word.data());
-    sizes.push_back(word.size());
+    append_size(text, '$', word.size());
+    text.append(word).append("\r\n");
   }
-  const int queued =
-      redisAppendCommandArgv(wire_->context.get(), static_cast<int>(words.size()), texts.data(), sizes.data());
-  KVKEEP_ASSERT(queued == REDIS_OK, "there is memory for a command");
+}
+
+void hand_over(redisContext* context, std::string_view bytes) {
+  const int taken = redisAppendFormattedCommand(context, bytes.data(), bytes.size());
+  KVKEEP_ASSERT(taken == REDIS_OK, "there is memory for a command");
+}
+
+}  // namespace
+
+void ValkeyConnection::queue(const Words& words) {
+  append_size(wire_->queued, '*', words.size());
+  append_words(wire_->queued, words);
 }
 
 Status ValkeyConnection::send(const TransferLimits& limits) {
+  if (!wire_->queued.empty()) hand_over(wire_->context.get(), wire_->queued);
+  wire_->queued.clear();
   for (int done = 0;;) {
     if (redisBufferWrite(wire_->context.get(), &done) != REDIS_OK) return trouble(*wire_->context);
     if (done != 0) return {};
@@ -201,51 +251,21 @@ Status ValkeyConnection::send(const TransferLimits& limits) {
 
 Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const Words& after,
                                     const TransferLimits& limits) {
-  std::string head = "*" + std::to_string(before.size() + 1 + after.size()) + "\r\n";
-  const auto append = [](std::string& text, const Words& words) {
-    for (const std::string_view word : words) {
-      text += "$" + std::to_string(word.size()) + "\r\n";
-      text += word;
-      text += "\r\n";
-    }
-  };
-  append(head, before);
-  head += "$" + std::to_string(bytes.size()) + "\r\n";
-  std::string tail = "\r\n";
-  append(tail, after);
+  append_size(wire_->queued, '*', before.size() + 1 + after.size());
+  append_words(wire_->queued, before);
+  append_size(wire_->queued, '$', bytes.size());
   redisContext* context = wire_->context.get();
-  redisAppendFormattedCommand(context, head.data(), head.size());
+  hand_over(context, std::exchange(wire_->queued, {}));
   while (!bytes.empty()) {
     const ByteSpan chunk = bytes.first(std::min(kChunkBytes, bytes.size()));
-    redisAppendFormattedCommand(context, reinterpret_cast<const char*>(chunk.data()), chunk.size());
+    hand_over(context, {reinterpret_cast<const char*>(chunk.data()), chunk.size()});
     TRY(send(limits));
     bytes = bytes.subspan(chunk.size());
   }
-  redisAppendFormattedCommand(context, tail.data(), tail.size());
+  wire_->queued += "\r\n";
+  append_words(wire_->queued, after);
   return send(limits);
 }
-
-namespace {
-
-// Returns the next reply once all of it is there. Bytes count when they arrive: what is made of them may take many
-// times their size. `wait` is asked in each round, as a server may never stop to send.
-template <typename Wait>
-Result<Reply> next_reply(redisContext* context, std::size_t most_bytes, const Wait& wait) {
-  std::size_t bytes = context->reader->len - context->reader->pos;
-  for (;;) {
-    void* reply = nullptr;
-    if (redisGetReplyFromReader(context, &reply) != REDIS_OK) return trouble(*context);
-    if (reply != nullptr) return Reply(static_cast<redisReply*>(reply));
-    const std::size_t before = context->reader->len;
-    if (bytes > most_bytes + kSmallReplyBytes) return damaged("an answer is too long");
-    if (redisBufferRead(context) != REDIS_OK) return trouble(*context);
-    const std::size_t count = context->reader->len - before;
-    bytes += count;
-    if (!wait(count)) return io_error("no answer in time");
-  }
-}
-
-}  // namespace
 
 // So many bytes came. Returns false if the deadline is over: after waiting if there were none, or if bytes go on to
 // come.
@@ -255,11 +275,29 @@ bool ValkeyConnection::goes_on(std::size_t count, const TransferLimits& limits) 
   return wire_->late_bytes <= kMostLateBytes;
 }
 
-Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, const TransferLimits& limits) {
-  wire_->elements = wire_->late_bytes = 0;
-  TRY_ASSIGN(const Reply reply,
-             next_reply(wire_->context.get(), most_bytes, [&](std::size_t count) { return goes_on(count, limits); }));
-  return to_reply(*reply);
+// Reads an answer until all of it is there. Bytes count when they arrive: what is made of them may take many times
+// their size. Whether the deadline is over is asked in each round, as a server may never stop to send.
+Status ValkeyConnection::receive_reply(std::size_t most_bytes, const TransferLimits& limits) {
+  redisContext* context = wire_->context.get();
+  std::size_t bytes = context->reader->len - context->reader->pos;
+  for (;;) {
+    void* reply = nullptr;
+    if (redisGetReplyFromReader(context, &reply) != REDIS_OK) return trouble(*context);
+    if (reply != nullptr) return {};
+    const std::size_t before = context->reader->len;
+    if (bytes > most_bytes + kSmallReplyBytes) return damaged("an answer is too long");
+    if (redisBufferRead(context) != REDIS_OK) return trouble(*context);
+    const std::size_t count = context->reader->len - before;
+    bytes += count;
+    if (!goes_on(count, limits)) return io_error("no answer in time");
+  }
+}
+
+Result<ValkeyReply> ValkeyConnection::receive(std::size_t most_bytes, const TransferLimits& limits,
+                                              std::vector<std::byte>* bytes) {
+  wire_->begin_answer(bytes);
+  TRY(receive_reply(most_bytes, limits));
+  return std::move(wire_->reply);
 }
 
 // Fills `out` past hiredis, whose buffer must be empty.
@@ -296,7 +334,7 @@ Result<bool> ValkeyConnection::begins_text_of(std::size_t size, const TransferLi
 
 // hiredis copies each byte three times.
 Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrived, const TransferLimits& limits) {
-  wire_->elements = wire_->late_bytes = 0;
+  wire_->begin_answer(nullptr);
   TRY_ASSIGN(const bool is_it, begins_text_of(out.size(), limits));
   if (is_it) {
     TRY(read(out, arrived, limits));
@@ -305,11 +343,11 @@ Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrive
     if (end != std::array{'\r', '\n'}) return damaged("a text is longer than its size");
     return {};
   }
-  TRY_ASSIGN(const Reply reply,
-             next_reply(wire_->context.get(), out.size(), [&](std::size_t count) { return goes_on(count, limits); }));
-  if (reply->type == REDIS_REPLY_ERROR) return valkey_error({reply->str, reply->len});
-  if (reply->type != REDIS_REPLY_STRING || reply->len != out.size()) return not_found("a piece is gone");
-  std::memcpy(out.data(), reply->str, out.size());
+  TRY(receive_reply(out.size(), limits));
+  const ValkeyReply& reply = wire_->reply;
+  if (reply.kind == ValkeyReply::Kind::kError) return valkey_error(reply.text);
+  if (reply.kind != ValkeyReply::Kind::kText || reply.text.size() != out.size()) return not_found("a piece is gone");
+  std::memcpy(out.data(), reply.text.data(), out.size());
   arrived(out.size());
   return {};
 }
@@ -334,7 +372,7 @@ bool ValkeyConnection::quiet() const { return true; }
 void ValkeyConnection::queue(const Words&) {}
 Status ValkeyConnection::send(const TransferLimits&) { return unsupported("this build has no hiredis"); }
 Status ValkeyConnection::send_large(const Words&, ByteSpan, const Words&, const TransferLimits&) { return send(0); }
-Result<ValkeyReply> ValkeyConnection::receive(std::size_t, const TransferLimits&) {
+Result<ValkeyReply> ValkeyConnection::receive(std::size_t, const TransferLimits&, std::vector<std::byte>*) {
   return unsupported("this build has no hiredis");
 }
 Status ValkeyConnection::receive_into(MutableByteSpan, const Arrived&, const TransferLimits&) { return send(0); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,15 +52,16 @@ class ValkeyConnection {
 
   // Returns false if the server hung up since the last answer, or sent anything more.
   bool quiet() const;
-  using Words = std::vector<std::string_view>;
+  using Words = std::initializer_list<std::string_view>;
   // Queues a command; send() sends what is queued.
   void queue(const Words& words);
   Status send(const TransferLimits& limits);
   // Sends a command whose word at `place` is `bytes`, without a copy of all of them.
   Status send_large(const Words& before, ByteSpan bytes, const Words& after, const TransferLimits& limits);
   // Returns the next answer. Fails with kDamaged if it would be longer than `most_bytes`, or has more or deeper lists
-  // than any command's.
-  Result<ValkeyReply> receive(std::size_t most_bytes, const TransferLimits& limits);
+  // than any command's. With `bytes`, a text that is the whole answer goes there, and not into the reply.
+  Result<ValkeyReply> receive(std::size_t most_bytes, const TransferLimits& limits,
+                              std::vector<std::byte>* bytes = nullptr);
   // Receives a text of exactly out.size() bytes. `arrived` is called with their number so far. kNotFound: it is absent
   // or has another size.
   using Arrived = std::function<void(std::size_t)>;
@@ -72,6 +74,7 @@ class ValkeyConnection {
   bool wait(bool for_reading, const TransferLimits& limits);
   bool goes_on(std::size_t count, const TransferLimits& limits);
   Status read(MutableByteSpan out, const Arrived& arrived, const TransferLimits& limits);
+  Status receive_reply(std::size_t most_bytes, const TransferLimits& limits);
   Result<bool> begins_text_of(std::size_t size, const TransferLimits& limits);
 
   std::unique_ptr<Wire> wire_;

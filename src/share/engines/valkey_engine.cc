@@ -17,9 +17,7 @@ constexpr std::size_t kSmallBytes = 8 << 20;
 constexpr std::size_t kPiecesAtOnce = 16;
 constexpr std::string_view kScanned = "1000";  // keys of all users that a page looks at
 
-std::string key_of(const ObjectName& name) {
-  return "kv1:" + name.space + ":{" + name.id + "}:" + static_cast<char>(name.kind);
-}
+std::string key_of(const ObjectName& name) { return name.join("kv1:", ":{", "}:"); }
 
 // The reverse of key_of(); nullopt for keys of pieces, and of others.
 std::optional<ObjectName> name_of(std::string_view key) {
@@ -104,6 +102,8 @@ std::size_t slot_of(std::string_view key) {
   return crc16(key) % kClusterSlots;
 }
 
+std::size_t slot_of(const ObjectName& name) { return crc16(name.id) % kClusterSlots; }
+
 // ---- SlotMap ----
 
 SlotMap::SlotMap(const std::vector<HostPort>& seeds) : hosts_(seeds), counts_(seeds.size()) {
@@ -123,6 +123,12 @@ HostPort SlotMap::host(NodeId node) const {
 NodeId SlotMap::node_of(std::size_t slot) const {
   const MutexLock lock(mutex_);
   return NodeId{slots_[slot]};
+}
+
+// A look-up asks this of each of its names, several times.
+NodeId SlotMap::node_of(const ObjectName& name) const {
+  const MutexLock lock(mutex_);
+  return NodeId{hosts_.size() == 1 ? 0 : slots_[slot_of(name)]};
 }
 
 bool SlotMap::has_slots(NodeId node) const {
@@ -210,7 +216,7 @@ ValkeyEngine::ValkeyEngine(EngineUrl url, ValkeyAccess access, os::Clock& clock)
 
 ValkeyEngine::~ValkeyEngine() = default;
 
-NodeId ValkeyEngine::node_of(const ObjectName& name) const { return slots_.node_of(slot_of(key_of(name))); }
+NodeId ValkeyEngine::node_of(const ObjectName& name) const { return slots_.node_of(name); }
 
 std::string ValkeyEngine::node_address(NodeId node) const {
   const HostPort host = slots_.host(node);
@@ -267,7 +273,7 @@ Result<ValkeyReply> ValkeyEngine::ask(Lent& lent, const ValkeyConnection::Words&
 
 std::vector<HeadBytes> ValkeyEngine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                            std::int64_t deadline_ns) {
-  std::vector<HeadBytes> heads(names.size(), HeadBytes(io_error("no answer in time")));
+  std::vector<HeadBytes> heads(names.size(), HeadBytes(not_found("")));  // until each has its answer, or trouble
   std::map<NodeId, std::vector<std::size_t>> places;
   for (std::size_t i = 0; i < names.size(); ++i) places[node_of(names[i])].push_back(i);
   const std::string last = std::to_string(first_bytes - 1);
@@ -295,7 +301,8 @@ std::vector<HeadBytes> ValkeyEngine::heads(const std::vector<ObjectName>& names,
 void ValkeyEngine::receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
                                  std::size_t first_bytes, std::int64_t deadline_ns) {
   for (std::size_t i = 0; i < places.size(); ++i) {
-    auto reply = lent->receive(first_bytes, deadline_ns);
+    std::vector<std::byte> bytes;
+    auto reply = lent->receive(first_bytes, deadline_ns, &bytes);
     if (!reply.ok()) {
       for (; i < places.size(); ++i) heads[places[i]] = reply.error();
       return;
@@ -303,11 +310,10 @@ void ValkeyEngine::receive_heads(Lent& lent, const std::vector<std::size_t>& pla
     HeadBytes& head = heads[places[i]];
     if (const Status ok = check(*reply, lent.node()); !ok.ok()) {
       head = ok.error();
-    } else if (reply->text.empty()) {  // of an absent key, too
+    } else if (bytes.empty()) {  // of an absent key, too
       head = not_found("no such object");
     } else {
-      const ByteSpan bytes = std::as_bytes(std::span(reply->text));
-      head = std::vector<std::byte>(bytes.begin(), bytes.end());
+      head = std::move(bytes);
     }
   }
   lent.settled();

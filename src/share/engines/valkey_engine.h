@@ -28,6 +28,8 @@ namespace kvkeep::share {
 inline constexpr std::size_t kClusterSlots = 16'384;
 // Returns the slot of a key: of the text in its first braces, if it has any.
 std::size_t slot_of(std::string_view key);
+// Returns the slot of all keys of an object, whose id is in their braces.
+std::size_t slot_of(const ObjectName& name);
 
 // Which node has which slot. Nodes are never removed, so that their numbers stay. Thread safe.
 class SlotMap {
@@ -37,6 +39,7 @@ class SlotMap {
   std::size_t size() const EXCLUDES(mutex_);
   HostPort host(NodeId node) const EXCLUDES(mutex_);
   NodeId node_of(std::size_t slot) const EXCLUDES(mutex_);
+  NodeId node_of(const ObjectName& name) const EXCLUDES(mutex_);
   bool has_slots(NodeId node) const EXCLUDES(mutex_);
   // Takes the answer to CLUSTER SLOTS; `asked` answers where a node does not tell its host. Others' junk is passed
   // over.

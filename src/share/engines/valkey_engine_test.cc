@@ -28,6 +28,9 @@ TEST(Slots, AreThoseOfTheProtocolsDescription) {
   EXPECT_EQ(slot_of("foo{}{bar}"), slot_of("foo{}{bar}"));
   EXPECT_NE(slot_of("foo{}{bar}"), slot_of("bar"));
   EXPECT_EQ(slot_of("foo{{bar}}zap"), slot_of("{bar"));
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(slot_of(object_name(i)), slot_of(object_name(i).join("kv1:", ":{", "}:"))) << i;
+  }
 }
 
 TEST(Slots, MovedIsLearnedAndJunkIsNot) {
@@ -35,6 +38,11 @@ TEST(Slots, MovedIsLearnedAndJunkIsNot) {
   EXPECT_EQ(map.node_of(3999), NodeId{0});
   map.learn_moved("MOVED 3999 127.0.0.1:6381", {"seed", 7000});
   EXPECT_EQ(map.host(map.node_of(3999)), (HostPort{"127.0.0.1", 6381}));
+  const ObjectName name = object_name(3);
+  EXPECT_EQ(map.node_of(name), NodeId{0});
+  map.learn_moved("MOVED " + std::to_string(slot_of(name)) + " 127.0.0.1:6381", {"seed", 7000});
+  EXPECT_EQ(map.host(map.node_of(name)), (HostPort{"127.0.0.1", 6381}));
+  EXPECT_EQ(map.node_of(object_name(4)), NodeId{0});
   map.learn_moved("MOVED 4000 :7000", {"seed", 7000});
   EXPECT_EQ(map.node_of(4000), NodeId{0});
   for (const char* junk :
@@ -182,7 +190,7 @@ TEST(ValkeyEngine, ObjectsLeaveAfterTheirTimeUnlessTheyAreUsed) {
   ValkeyServer server;
   const auto engine = open_engine(server.url());
   ASSERT_TRUE(put_object(*engine, 1, 2'000'000).ok());
-  const std::string key = "kv1:00112233aabbccdd:{" + object_name(1).id + "}:r";
+  const std::string key = object_name(1).join("kv1:", ":{", "}:");
   for (const std::string& one : {key, key + ":0", key + ":1"}) {
     EXPECT_NEAR(std::stod(server.cli({"TTL", one})), 3600, 60) << one;
   }
@@ -196,8 +204,8 @@ TEST(ValkeyEngine, TouchingFindsObjectsWithoutAllOfTheirPieces) {
   ValkeyServer server;
   const auto engine = open_engine(server.url());
   for (std::uint32_t i = 1; i <= 3; ++i) ASSERT_TRUE(put_object(*engine, i, 2'000'000).ok());
-  server.cli({"DEL", "kv1:00112233aabbccdd:{" + object_name(2).id + "}:r:1"});
-  server.cli({"DEL", "kv1:00112233aabbccdd:{" + object_name(3).id + "}:r"});
+  server.cli({"DEL", object_name(2).join("kv1:", ":{", "}:") + ":1"});
+  server.cli({"DEL", object_name(3).join("kv1:", ":{", "}:")});
   const std::vector<ObjectEngine::Touched> all{
       {object_name(1), 2'000'000}, {object_name(2), 2'000'000}, {object_name(3), 2'000'000}};
   const auto broken = engine->touch(all, 7200, soon());
