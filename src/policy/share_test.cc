@@ -150,10 +150,10 @@ TEST(WorthSearching, OnlyWhereEnoughIsUnknown) {
 }
 
 TEST(Patience, GrowsWithThePrefillThatIsSaved) {
-  EXPECT_DOUBLE_EQ(search_patience_ms(1000, {}), 300) << "no rate is known";
+  EXPECT_DOUBLE_EQ(search_patience_ms(1000, {}), 400) << "no rate is known";
   EXPECT_DOUBLE_EQ(search_patience_ms(1000, {.prefill_tokens_per_s = 500}), 100);
   EXPECT_DOUBLE_EQ(search_patience_ms(256, {.prefill_tokens_per_s = 1e6}), 5);
-  EXPECT_DOUBLE_EQ(search_patience_ms(100'000, {.prefill_tokens_per_s = 10}), 300);
+  EXPECT_DOUBLE_EQ(search_patience_ms(100'000, {.prefill_tokens_per_s = 10}), 400);
   EXPECT_DOUBLE_EQ(read_patience_ms(1000, {}), 2'000);
   EXPECT_DOUBLE_EQ(read_patience_ms(1000, {.prefill_tokens_per_s = 500}), 1'000);
   EXPECT_DOUBLE_EQ(read_patience_ms(10, {.prefill_tokens_per_s = 500}), 50);

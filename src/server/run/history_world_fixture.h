@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
+#include "testing/sim/virtual_time.h"
 
 namespace kvkeep::server {
 
@@ -41,6 +43,10 @@ class HistoryWorld {
     std::int64_t prefill_ms_per_token = 0;
     std::int64_t load_ms_per_byte = 0;
     bool shared = false;  // it has a shared tier, `share_engine`
+    // Its answers take their time beside the engine: four look-ups and three loads go on at once.
+    bool shared_beside = false;
+    double shared_answer_ms = 0.3;
+    double shared_most_deadline_ms = 50;
   };
 
   explicit HistoryWorld(Options chosen, Bend bend_chosen = Bend::kNothing)
@@ -59,13 +65,11 @@ class HistoryWorld {
     const std::shared_future<void> gate(all_submitted.get_future());
     engine->fake.set_on_decode([this, gate](std::span<const engine::BatchToken> batch) {
       gate.wait();
-      clock.advance_ms(options.prefill_ms_per_token * static_cast<std::int64_t>(batch.size()));
+      pass_time_of(batch);
     });
     std::vector<std::future<Reply>> futures;
     for (const Ask& one : asked) {
-      auto sink = std::make_shared<CollectingSink>();
-      futures.push_back(sink->future());
-      if (!scheduler->submit(job_of(one), sink)) futures.pop_back();
+      if (auto future = submit(one)) futures.push_back(std::move(*future));
     }
     all_submitted.set_value();
     std::vector<Reply> replies;
@@ -75,6 +79,20 @@ class HistoryWorld {
     }
     wait_until_idle();
     return replies;
+  }
+
+  // The request is under way; nullopt: it was refused.
+  std::optional<std::future<Reply>> submit(const Ask& one) {
+    auto sink = std::make_shared<CollectingSink>();
+    auto future = sink->future();
+    if (!scheduler->submit(job_of(one), sink)) return std::nullopt;
+    return future;
+  }
+  // Time passes, for what goes on beside the engine as well.
+  void pass_ms(std::int64_t ms) { time.pass_ns(ms * 1'000'000); }
+  // Returns when no request runs. Others may wait.
+  void wait_until_none_runs() const {
+    while (scheduler->stats().running > 0) std::this_thread::yield();
   }
 
   // The process ends in order, and starts again.
@@ -115,6 +133,7 @@ class HistoryWorld {
   sim::SimFileSystem files;
   sim::SimExecutor writer;
   sim::SimClock clock;
+  sim::VirtualTime time{clock};
   share::FrailWorld share_engine{clock};
   sim::SimExecutor share_worker;
   bool searches_wait = false;  // for the end of the test: others hold all searchers up
@@ -150,10 +169,14 @@ class HistoryWorld {
     job.cache_prompt = asked.cache_prompt;
     return job;
   }
+  void pass_time_of(std::span<const engine::BatchToken> batch) {
+    pass_ms(options.prefill_ms_per_token * static_cast<std::int64_t>(batch.size()));
+  }
   void open() {
     engine = std::make_unique<BentEngine>(options.fake, bend);
+    engine->fake.set_on_decode([this](std::span<const engine::BatchToken> batch) { pass_time_of(batch); });
     engine->bent_memory.on_restore = [this](std::size_t bytes) {
-      clock.advance_ms(options.load_ms_per_byte * static_cast<std::int64_t>(bytes));
+      pass_ms(options.load_ms_per_byte * static_cast<std::int64_t>(bytes));
     };
     std::unique_ptr<store::DiskStore> disk;
     if (options.disk) {
@@ -175,11 +198,20 @@ class HistoryWorld {
   // Look-ups run on the thread that submits, while the engine thread waits for them.
   cache::SharedSetup open_shared() {
     if (!options.shared) return {};
+    share_engine.answer_ms = options.shared_answer_ms;
+    share_engine.most_deadline_ms = options.shared_most_deadline_ms;
     auto store = share::SharedStore::make(std::make_unique<share::FrailEngine>(share_engine),
                                           {.fingerprint = engine->description().fingerprint}, clock, share_worker);
     EXPECT_TRUE(store.ok());
     share_worker.run_all();
-    return {.store = std::move(*store), .worker = &share_worker, .reader = &reader_, .searcher = &searcher_};
+    if (!options.shared_beside) {
+      return {.store = std::move(*store), .worker = &share_worker, .reader = &reader_, .searcher = &searcher_};
+    }
+    share_engine.pass_ns = [this](std::int64_t ns) { time.pass_ns(ns); };
+    if (readers_ == nullptr) readers_ = std::make_unique<sim::VirtualTime::Threads>(time, 3);
+    if (searchers_ == nullptr) searchers_ = std::make_unique<sim::VirtualTime::Threads>(time, 4);
+    return {
+        .store = std::move(*store), .worker = &share_worker, .reader = readers_.get(), .searcher = searchers_.get()};
   }
   void close() {
     scheduler->stop();
@@ -200,6 +232,8 @@ class HistoryWorld {
 
   AtOnce reader_;
   Searcher searcher_{searches_wait};
+  std::unique_ptr<sim::VirtualTime::Threads> readers_;
+  std::unique_ptr<sim::VirtualTime::Threads> searchers_;
   std::thread thread_;
 };
 
