@@ -7,28 +7,44 @@ namespace kvkeep::policy {
 
 namespace {
 
-// Measured on processors with flash attention (docs/decisions/0016): a masked cell costs this part of one that is not,
-// and a row that several sequences read in one step saves this part of each further reading.
-constexpr double kMaskedCell = 0.2;
-constexpr double kSharedRow = 0.25;
-
 // The other layout must be faster by this much to count as faster at all.
 constexpr double kMargin = 1.1;
 
 constexpr std::size_t kFirstSteps = 2;     // after a change, with memory that was never touched
 constexpr std::size_t kLastCompared = 64;  // later, the sequences have become others
-constexpr double kMostCorrection = 4;
 
-}  // namespace
+// A comparison says something of a price only if that is taken to make this much of the step.
+constexpr double kLeastPart = 0.05;
+// Times what is taken at first. Below 0, cells that are masked are no cost, or rows that are shared no gain.
+constexpr double kLeastPrice = -1;
+constexpr double kMostPrice = 4;
+constexpr double kLeastRatio = 0.25;
 
-double pool_to_own(const LayoutFacts& facts, const DecodedView& decoded) {
+// What a pool reads otherwise than cells of their own, in parts of what is read there.
+struct PoolParts {
+  double masked = 0;
+  double shared = 0;
+};
+
+PoolParts parts_of(const LayoutFacts& facts, const DecodedView& decoded) {
   const auto requests = static_cast<double>(decoded.requests);
   const auto tokens = static_cast<double>(decoded.tokens);
   const auto distinct = static_cast<double>(decoded.distinct);
-  const double masked = requests * (distinct + static_cast<double>(decoded.other_cells)) - tokens;
   const double own = facts.weight_bytes + facts.row_bytes * tokens;
-  const double extra = facts.row_bytes * (kMaskedCell * masked - kSharedRow * (tokens - distinct));
-  return own > 0 ? (own + extra) / own : 1;
+  if (own <= 0) return {};
+  const double masked = requests * (distinct + static_cast<double>(decoded.other_cells)) - tokens;
+  return {.masked = facts.row_bytes * masked / own, .shared = facts.row_bytes * (tokens - distinct) / own};
+}
+
+void set_price(double& price, double first, double measured) {
+  price = std::clamp(measured, kLeastPrice * first, kMostPrice * first);
+}
+
+}  // namespace
+
+double pool_to_own(const LayoutFacts& facts, const DecodedView& decoded, const LayoutPrices& prices) {
+  const PoolParts parts = parts_of(facts, decoded);
+  return std::max(kLeastRatio, 1 + prices.masked_cell * parts.masked - prices.shared_row * parts.shared);
 }
 
 void LayoutChoice::Steps::add(const DecodedView& decoded, double ms) {
@@ -43,7 +59,7 @@ void LayoutChoice::note_step(const DecodedView& decoded, double ms) {
   ++since_change_;
   if (since_change_ > kFirstSteps) now_.add(decoded, ms);
   compare();
-  const double pool = pool_to_own(facts_, decoded) * correction_;
+  const double pool = pool_to_own(facts_, decoded, prices_);
   const double other = own_cells_ ? pool : 1 / pool;
   lost_ms_ = std::max(0.0, lost_ms_ + ms * (1 - kMargin * other));
   if (!own_cells_ && !decoded.fits_own_cells) lost_ms_ = 0;
@@ -56,9 +72,25 @@ void LayoutChoice::compare() {
   if (now_.last.requests != before_->last.requests || now_.count < kComparedSteps) return;
   const Steps& pool = own_cells_ ? *before_ : now_;
   const Steps& own = own_cells_ ? now_ : *before_;
-  const double measured = pool.least_ms() / own.least_ms() / pool_to_own(facts_, pool.last);
-  if (own.least_ms() > 0) correction_ = std::clamp(measured, 1 / kMostCorrection, kMostCorrection);
+  if (own.least_ms() > 0) correct(pool.last, pool.least_ms() / own.least_ms());
   before_.reset();
+}
+
+// One ratio tells one price: that of the part which would weigh more at first prices, so that a price of 0 can be
+// corrected again.
+void LayoutChoice::correct(const DecodedView& in_pool, double measured) {
+  constexpr LayoutPrices kFirst;
+  const PoolParts parts = parts_of(facts_, in_pool);
+  const double masked = kFirst.masked_cell * parts.masked;
+  const double shared = kFirst.shared_row * parts.shared;
+  if (std::max(masked, shared) < kLeastPart) return;
+  if (masked >= shared) {
+    set_price(prices_.masked_cell, kFirst.masked_cell,
+              (measured - 1 + prices_.shared_row * parts.shared) / parts.masked);
+  } else {
+    set_price(prices_.shared_row, kFirst.shared_row,
+              (1 + prices_.masked_cell * parts.masked - measured) / parts.shared);
+  }
 }
 
 void LayoutChoice::note_changed(bool own_cells, double ms) {

@@ -5,8 +5,8 @@
 //
 // In a pool a prefix that sequences share lies there once, but a step computes each sequence over the cells of all,
 // those of others masked. In cells of its own each is computed over its own, and a common prefix lies there many times.
-// A step in the other layout is estimated from the tokens that the sequences hold (pool_to_own), corrected by how long
-// steps took before and after earlier changes. What each step loses to the other layout adds up; when that has become
+// A step in the other layout is estimated from the tokens that the sequences hold (pool_to_own), by prices that steps
+// before and after earlier changes correct. What each step loses to the other layout adds up; when that has become
 // as much as a change costs, a change pays. So whatever comes next, the loss is a small multiple of what it would have
 // been with foresight.
 
@@ -30,8 +30,16 @@ struct DecodedView {
   bool fits_own_cells = true;   // each fits into cells of its own, and has room there to go on
 };
 
-// Estimates a step's time in a pool divided by its time in cells of their own.
-double pool_to_own(const LayoutFacts& facts, const DecodedView& decoded);
+// Parts of the time that reading a row once takes. At first as measured on processors with flash attention
+// (docs/decisions/0016).
+struct LayoutPrices {
+  double masked_cell = 0.2;  // costs this much in a pool
+  double shared_row = 0.25;  // saves this much there at each further reading in one step
+};
+
+// Estimates a step's time in a pool divided by its time in cells of their own: exactly 1 where the pool has neither
+// masked cells nor shared rows, whatever the prices are.
+double pool_to_own(const LayoutFacts& facts, const DecodedView& decoded, const LayoutPrices& prices = {});
 
 inline constexpr double kFirstChangeMs = 200;  // what a change is taken to cost until one was made
 inline constexpr double kLeastChangeMs = 100;
@@ -51,7 +59,7 @@ class LayoutChoice {
   void note_refused() { lost_ms_ = 0; }
 
   double change_ms() const { return change_ms_; }
-  double correction() const { return correction_; }  // of pool_to_own
+  const LayoutPrices& prices() const { return prices_; }
 
  private:
   // Steps of as many requests, one after the other.
@@ -63,12 +71,13 @@ class LayoutChoice {
     double least_ms() const;  // other programs make steps longer, never shorter
   };
   void compare();
+  void correct(const DecodedView& in_pool, double measured);
 
   const LayoutFacts facts_;
   bool own_cells_ = false;
   double lost_ms_ = 0;
   double change_ms_ = kFirstChangeMs;
-  double correction_ = 1;
+  LayoutPrices prices_ = {};
   Steps now_;                    // since the change
   std::optional<Steps> before_;  // the change, until both are compared
   std::size_t since_change_ = 0;

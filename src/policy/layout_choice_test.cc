@@ -122,8 +122,18 @@ TEST(LayoutChoice, WaitsLongerWhereAChangeTakesLong) {
 }
 
 // Steps take `truth` times as long in a pool as in cells of their own, whatever is estimated.
-void pass(LayoutChoice& choice, bool own_cells, double truth, std::size_t steps) {
-  for (std::size_t i = 0; i < steps; ++i) choice.note_step(unrelated(8, 2'000), own_cells ? 20 : 20 * truth);
+void pass(LayoutChoice& choice, bool own_cells, double truth, std::size_t steps,
+          const DecodedView& decoded = unrelated(8, 2'000)) {
+  for (std::size_t i = 0; i < steps; ++i) choice.note_step(decoded, own_cells ? 20 : 20 * truth);
+}
+
+// A change from a pool, after which the steps before and after it have been compared.
+LayoutChoice compared(double truth, const DecodedView& decoded) {
+  LayoutChoice choice(kSmall);
+  pass(choice, false, truth, 10, decoded);
+  choice.note_changed(true, 50);
+  pass(choice, true, truth, 10, decoded);
+  return choice;
 }
 
 TEST(LayoutChoice, LearnsFromAChangeThatWonNothing) {
@@ -132,10 +142,42 @@ TEST(LayoutChoice, LearnsFromAChangeThatWonNothing) {
   ASSERT_TRUE(choice.change_pays());
   choice.note_changed(true, 50);
   pass(choice, true, 0.8, 12);
-  EXPECT_NEAR(choice.correction() * pool_to_own(kSmall, unrelated(8, 2'000)), 0.8, 0.01);
+  EXPECT_NEAR(pool_to_own(kSmall, unrelated(8, 2'000), choice.prices()), 0.8, 0.01);
   EXPECT_LT(steps_until_change(choice, unrelated(8, 2'000), 20, 1'000), 500U) << "it goes back";
   choice.note_changed(false, 50);
   EXPECT_EQ(steps_until_change(choice, unrelated(8, 2'000), 16, 5'000), 5'000U) << "and stays";
+}
+
+TEST(LayoutChoice, ARequestAloneIsTheSameInBothWhateverWasMeasured) {
+  for (const double truth : {0.5, 0.7, 1.0, 1.3, 5.0, 100.0}) {
+    for (const DecodedView& decoded : {unrelated(8, 2'000), sharing(8, 2'000, 12)}) {
+      LayoutChoice choice = compared(truth, decoded);
+      EXPECT_EQ(pool_to_own(kSmall, unrelated(1, 5'000), choice.prices()), 1) << truth;
+      EXPECT_EQ(steps_until_change(choice, unrelated(1, 5'000), 20, 10'000), 10'000U) << truth;
+      choice.note_changed(false, 50);
+      EXPECT_EQ(steps_until_change(choice, unrelated(1, 5'000), 20, 10'000), 10'000U) << truth;
+    }
+  }
+}
+
+TEST(LayoutChoice, AComparisonCorrectsThePriceThatItMeasured) {
+  const LayoutChoice apart = compared(1, unrelated(8, 2'000));
+  EXPECT_NEAR(apart.prices().masked_cell, 0, 1e-9);
+  EXPECT_EQ(apart.prices().shared_row, LayoutPrices{}.shared_row);
+  const LayoutChoice together = compared(0.6, sharing(8, 2'000, 12));
+  EXPECT_EQ(together.prices().masked_cell, LayoutPrices{}.masked_cell);
+  EXPECT_NEAR(pool_to_own(kSmall, sharing(8, 2'000, 12), together.prices()), 0.6, 1e-9);
+  const LayoutChoice alone = compared(1.4, unrelated(1, 2'000));
+  EXPECT_EQ(alone.prices().masked_cell, LayoutPrices{}.masked_cell) << "no part of it is of either price";
+  EXPECT_EQ(alone.prices().shared_row, LayoutPrices{}.shared_row);
+}
+
+TEST(LayoutChoice, PricesStayWithinReason) {
+  EXPECT_NEAR(compared(100, unrelated(8, 2'000)).prices().masked_cell, 0.8, 1e-9);
+  EXPECT_NEAR(compared(0.01, sharing(8, 2'000, 12)).prices().shared_row, 1, 1e-9);
+  const LayoutChoice least = compared(0.01, unrelated(2, 2'000));
+  EXPECT_NEAR(least.prices().masked_cell, -0.2, 1e-9);
+  EXPECT_GT(pool_to_own(kSmall, unrelated(64, 2'000), least.prices()), 0);
 }
 
 TEST(LayoutChoice, OtherProgramsDoNotMisleadIt) {
@@ -143,7 +185,7 @@ TEST(LayoutChoice, OtherProgramsDoNotMisleadIt) {
   pass(choice, false, 2, 20);
   choice.note_changed(true, 50);
   for (int i = 0; i < 12; ++i) choice.note_step(unrelated(8, 2'000), i % 4 == 0 ? 20 : 90);
-  EXPECT_NEAR(choice.correction() * pool_to_own(kSmall, unrelated(8, 2'000)), 2, 0.05);
+  EXPECT_NEAR(pool_to_own(kSmall, unrelated(8, 2'000), choice.prices()), 2, 0.05);
 }
 
 TEST(LayoutChoice, ComparesOnlyTheSameNumberOfRequests) {
@@ -151,15 +193,15 @@ TEST(LayoutChoice, ComparesOnlyTheSameNumberOfRequests) {
   pass(choice, false, 2, 20);
   choice.note_changed(true, 50);
   for (int i = 0; i < 30; ++i) choice.note_step(unrelated(4, 2'000), 1);
-  EXPECT_EQ(choice.correction(), 1);
+  EXPECT_EQ(choice.prices().masked_cell, LayoutPrices{}.masked_cell);
   pass(choice, true, 2, 10);
-  EXPECT_NEAR(choice.correction() * pool_to_own(kSmall, unrelated(8, 2'000)), 2, 0.05) << "they decode together again";
+  EXPECT_NEAR(pool_to_own(kSmall, unrelated(8, 2'000), choice.prices()), 2, 0.05) << "they decode together again";
   pass(choice, true, 2, 3);
   choice.note_changed(false, 50);
   for (int i = 0; i < 70; ++i) choice.note_step(unrelated(4, 2'000), 1);
-  const double before = choice.correction();
+  const double before = choice.prices().masked_cell;
   pass(choice, false, 9, 10);
-  EXPECT_EQ(choice.correction(), before) << "too long ago";
+  EXPECT_EQ(choice.prices().masked_cell, before) << "too long ago";
 }
 
 // Loads that change at random, with costs as estimated: never much more than the best choice in hindsight, changes
