@@ -76,8 +76,8 @@ std::vector<std::size_t> Lineage::last_used_first() const {
   for (std::size_t file = 0; file < files_.size(); ++file) {
     if (placed(file)) by_use.push_back(file);
   }
-  std::ranges::stable_sort(by_use, std::ranges::greater{},
-                           [&](std::size_t file) { return files_[file].info.modified_ns; });
+  // std::stable_sort does not compile under clang with this library.
+  std::ranges::sort(by_use, {}, [&](std::size_t file) { return std::pair(-files_[file].info.modified_ns, file); });
   std::vector<bool> taken(files_.size());
   std::vector<std::size_t> order;
   for (const std::size_t last : by_use) {

@@ -62,7 +62,8 @@ void LlamaEngine::order_batch(std::span<const BatchToken> batch) {
   std::iota(batch_places_.begin(), batch_places_.end(), 0);
   if (!memory_->own_cells() || std::ranges::is_sorted(batch, {}, &BatchToken::seq)) return;
   std::vector<std::int32_t> entries = batch_places_;
-  std::ranges::stable_sort(entries, {}, [&](std::int32_t entry) { return batch[static_cast<std::size_t>(entry)].seq; });
+  const auto key = [&](std::int32_t entry) { return std::pair(batch[static_cast<std::size_t>(entry)].seq, entry); };
+  std::ranges::sort(entries, {}, key);  // std::stable_sort does not compile under clang with this library
   for (std::size_t place = 0; place < entries.size(); ++place) {
     batch_places_[static_cast<std::size_t>(entries[place])] = static_cast<std::int32_t>(place);
   }
