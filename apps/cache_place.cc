@@ -108,9 +108,9 @@ void tell_servers(const std::string& root) {
 }
 
 std::function<bool()> pauses_for_room() {
-  constexpr std::chrono::milliseconds kRoomPause{100};
-  constexpr int kMostRoomPauses = 300;
   return [pauses = 0]() mutable {
+    constexpr std::chrono::milliseconds kRoomPause{100};
+    constexpr int kMostRoomPauses = 300;
     os::pause(kRoomPause);
     return ++pauses < kMostRoomPauses;
   };
