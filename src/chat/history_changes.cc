@@ -91,7 +91,7 @@ class Learner {
       return as_sampled(change_between(asked, later), form);
     };
     HistoryChanges changes;
-    ordered_json talk = {synthetic::message("user", kTask)};
+    auto talk = ordered_json::array({synthetic::message("user", kTask)});
     const Asked first{render(talk), kTask, kTask, kThoughts[0]};
     ordered_json plain = talk;
     plain.push_back(synthetic::answer(kThoughts[0], kAnswer, form));
