@@ -45,7 +45,7 @@ void check_decoding(Projector& projector, ByteSpan file) {
   if (!parts) return;
   KVKEEP_ASSERT(media_runs(prompt_ids(*parts, {})).ok(), "the parts have ids");
   // Decodes the file, and ends before the encoder begins.
-  const auto ended = projector.encode(file, [](double) { return false; });
+  const auto ended = projector.encode(file, 0, [](double) { return false; });
   KVKEEP_ASSERT(!ended.ok(), "an encoding that is to end does not go on");
 }
 

@@ -36,6 +36,7 @@ TEST(VolatileText, IsNamedByItsWords) {
       // Lines of compilers and of grep, ports, paths and words that look like dates and times:
       {{"src/main.cc:", "12", "13", ":5: error"}, VolatileText::kNumber},
       {{"src/main.cc:", "12", "13", ":05: error"}, VolatileText::kNumber},
+      {{"src/main.cc:", "12:05", "13:05", "\n"}, VolatileText::kNumber},
       {{"src/main.cc:12:", "05", "06", ": error"}, VolatileText::kNumber},
       {{"Makefile:", "12", "13", ":30: recipe failed"}, VolatileText::kNumber},
       {{"127.0.0.1:", "443", "444", "\n"}, VolatileText::kNumber},

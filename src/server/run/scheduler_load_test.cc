@@ -205,10 +205,11 @@ TEST(SchedulerRounds, OneThatLeavesOrIsLateInTheQueueEndsInTheNext) {
     if (decodes == 10) {
       sinks[900]->left = true;
       world.scheduler.wake();
-      clock.step_ns = 200'000'000'000;  // the other one's time is over
     }
-    if (decodes == 11) clock.step_ns = 1'000;
-    if (decodes == 12) ends = {sinks[900]->ended, sinks[700]->ended, sinks[800]->ended};
+    if (decodes == 12) ends = {sinks[900]->ended};
+    if (decodes == 20) clock.step_ns = 200'000'000'000;  // the other one's time is over
+    if (decodes == 21) clock.step_ns = 1'000;
+    if (decodes == 22) ends.insert(ends.end(), {sinks[700]->ended, sinks[800]->ended});
   });
   world.start();
   EXPECT_EQ(runs.get().tokens.size(), 60U);
