@@ -16,10 +16,10 @@ namespace kvkeep::cli {
 // A part of the report: the cache directory, the texts that cost most, a server's settings, or a recording.
 struct DoctorSection {
   std::string title;
-  // Of a recording, in the order in which they were sent; empty for a trace, which explains itself.
+  // The requests of a recording, in the order in which they were sent; a trace sums them up itself and has none.
   std::vector<bench::DiagnosedRequest> requests = {};
 
-  // Of a recording or a trace.
+  // Recordings and traces have misses, other sections none.
   std::optional<explain::Misses> misses = {};
 
   // Shown even if there are none; a section without any value is about something else.

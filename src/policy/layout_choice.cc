@@ -20,7 +20,8 @@ constexpr double kLeastPrice = -1;
 constexpr double kMostPrice = 4;
 constexpr double kLeastRatio = 0.25;
 
-// What a pool reads otherwise than cells of their own, in parts of what is read there.
+// A step in a pool reads more by `masked` and less by `shared` than one in cells of their own, as parts of what the
+// latter reads.
 struct PoolParts {
   double masked = 0;
   double shared = 0;

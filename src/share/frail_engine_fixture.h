@@ -33,7 +33,7 @@ struct FrailWorld {
   std::vector<Node> nodes;
   double answer_ms = 0.3;
   double most_deadline_ms = 50;  // of a look-up
-  // What the time of a call does: it passes for everybody, unless a test says that others go on meanwhile.
+  // A call's time passes for everybody, unless a test says that others go on meanwhile.
   std::function<void(std::int64_t)> pass_ns = [this](std::int64_t ns) { clock.advance_ns(ns); };
   bool full = false;        // puts are refused
   bool refuses_us = false;  // wrong password
