@@ -455,7 +455,7 @@ LoadSizes quick_load_sizes() {
 const std::vector<LoadScenario>& load_scenarios() {
   static const std::vector<LoadScenario> all = {
       {.name = "short", .flags = unified("4", "24576"), .run = run_short},
-      {.name = "gap", .flags = unified("4", "49152"), .run = run_gap},
+      {.name = "gap", .flags = flags_of("4", "73728"), .other_layout = "-kvu", .run = run_gap},
       {.name = "one", .flags = flags_of("1", "4096"), .run = run_one},
       {.name = "streams", .flags = flags_of("8", "8192"), .other_layout = "-kvu", .run = run_streams},
       {.name = "long-streams", .flags = flags_of("8", "20480"), .other_layout = "-kvu", .run = run_long_streams},

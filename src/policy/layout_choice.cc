@@ -10,6 +10,10 @@ namespace {
 // The other layout must be faster by this much to count as faster at all.
 constexpr double kMargin = 1.1;
 
+// A masked cell costs a token of a slice this part of what it costs a decoded one: the least of what was measured
+// (docs/decisions/0016), so that no margin is needed.
+constexpr double kSlicePart = 0.1;
+
 constexpr std::size_t kFirstSteps = 2;     // after a change, with memory that was never touched
 constexpr std::size_t kLastCompared = 64;  // later, the sequences have become others
 
@@ -27,11 +31,15 @@ struct PoolParts {
   double shared = 0;
 };
 
+double own_bytes(const LayoutFacts& facts, const DecodedView& decoded) {
+  return facts.weight_bytes + facts.row_bytes * static_cast<double>(decoded.tokens);
+}
+
 PoolParts parts_of(const LayoutFacts& facts, const DecodedView& decoded) {
   const auto requests = static_cast<double>(decoded.requests);
   const auto tokens = static_cast<double>(decoded.tokens);
   const auto distinct = static_cast<double>(decoded.distinct);
-  const double own = facts.weight_bytes + facts.row_bytes * tokens;
+  const double own = own_bytes(facts, decoded);
   if (own <= 0) return {};
   const double masked = requests * (distinct + static_cast<double>(decoded.other_cells)) - tokens;
   return {.masked = facts.row_bytes * masked / own, .shared = facts.row_bytes * (tokens - distinct) / own};
@@ -62,8 +70,19 @@ void LayoutChoice::note_step(const DecodedView& decoded, double ms) {
   compare();
   const double pool = pool_to_own(facts_, decoded, prices_);
   const double other = own_cells_ ? pool : 1 / pool;
-  lost_ms_ = std::max(0.0, lost_ms_ + ms * (1 - kMargin * other));
-  if (!own_cells_ && !decoded.fits_own_cells) lost_ms_ = 0;
+  lose(ms * (1 - kMargin * other), decoded.fits_own_cells);
+  const double own_ms = own_cells_ ? ms : ms / pool;
+  if (const double bytes = own_bytes(facts_, decoded); bytes > 0) ms_per_byte_ = own_ms / bytes;
+}
+
+void LayoutChoice::note_slice(const SliceView& slice) {
+  const double ms = ms_per_byte_ * facts_.row_bytes * kSlicePart * prices_.masked_cell * slice.masked;
+  lose(own_cells_ ? -ms : ms, slice.fits_own_cells);
+}
+
+void LayoutChoice::lose(double ms, bool fits_own_cells) {
+  lost_ms_ = std::max(0.0, lost_ms_ + ms);
+  if (!own_cells_ && !fits_own_cells) lost_ms_ = 0;
 }
 
 // The same requests were decoded in both layouts: the times say what the estimate should have said.

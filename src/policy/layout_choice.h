@@ -1,14 +1,13 @@
 #pragma once
 
-// Chooses between one pool of cells for all sequences and cells of each one's own, by the time that decoding takes.
-// Pure.
+// Chooses between one pool of cells for all sequences and cells of each one's own, by the time that calls take. Pure.
 //
 // In a pool a prefix that sequences share lies there once, but a step computes each sequence over the cells of all,
 // those of others masked. In cells of its own each is computed over its own, and a common prefix lies there many times.
 // A step in the other layout is estimated from the tokens that the sequences hold (pool_to_own), by prices that steps
-// before and after earlier changes correct. What each step loses to the other layout adds up; when that has become
-// as much as a change costs, a change pays. So whatever comes next, the loss is a small multiple of what it would have
-// been with foresight.
+// before and after earlier changes correct. The tokens of a prompt pass over the cells of others as well, at a small
+// part of that price. What each call loses to the other layout adds up; when that has become as much as a change costs,
+// a change pays. So whatever comes next, the loss is a small multiple of what it would have been with foresight.
 
 #include <array>
 #include <cstddef>
@@ -28,6 +27,12 @@ struct DecodedView {
   std::size_t distinct = 0;     // the same, a common prefix counted once
   std::size_t other_cells = 0;  // that others hold: in a pool these count as well
   bool fits_own_cells = true;   // each fits into cells of its own, and has room there to go on
+};
+
+// A slice of a prompt, and tokens that replies decode in the same call.
+struct SliceView {
+  double masked = 0;           // in a pool: cells of others that each token passes over, summed
+  bool fits_own_cells = true;  // as above, for each of these requests
 };
 
 // Parts of the time that reading a row once takes. At first as measured on processors with flash attention
@@ -51,6 +56,8 @@ class LayoutChoice {
 
   // A call decoded a token of each of these and did nothing else, in so many ms.
   void note_step(const DecodedView& decoded, double ms);
+  // A call computed a slice. Counts once a step has told how long it takes to read a byte.
+  void note_slice(const SliceView& slice);
   // Returns true if the other layout would have saved what a change costs.
   bool change_pays() const { return lost_ms_ >= change_ms_; }
   // The layout was changed, which took so long, up to the first request that goes on.
@@ -71,11 +78,13 @@ class LayoutChoice {
     double least_ms() const;  // other programs make steps longer, never shorter
   };
   void compare();
+  void lose(double ms, bool fits_own_cells);
   void correct(const DecodedView& in_pool, double measured);
 
   const LayoutFacts facts_;
   bool own_cells_ = false;
   double lost_ms_ = 0;
+  double ms_per_byte_ = 0;  // of what the last step read
   double change_ms_ = kFirstChangeMs;
   LayoutPrices prices_ = {};
   Steps now_;                    // since the change

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -97,6 +98,48 @@ std::size_t steps_until_change(LayoutChoice& choice, const DecodedView& decoded,
     ++steps;
   }
   return steps;
+}
+
+// Slices add up by hand: 48 MB are read in 14.4 ms, so that a masked cell costs a decoded token 0.2 * 6,144 bytes, or
+// 0.00037 ms, and a token of a slice a tenth of that.
+TEST(LayoutChoice, SlicesNextToOthersCellsLoseInAPool) {
+  LayoutChoice choice({.row_bytes = 6'144, .weight_bytes = 48e6 - 6'144 * 400});
+  const SliceView slice{.masked = 512.0 * 2'800};
+  for (int i = 0; i < 100; ++i) choice.note_slice(slice);
+  EXPECT_FALSE(choice.change_pays()) << "no step has told how fast this device is";
+  choice.note_step(unrelated(1, 400), 14.4);
+  const double each = 14.4 / 48e6 * 6'144 * 0.2 / 10 * slice.masked;
+  const auto enough = static_cast<int>(std::ceil(kFirstChangeMs / each));
+  ASSERT_GT(enough, 2);
+  for (int i = 1; i < enough; ++i) choice.note_slice(slice);
+  EXPECT_FALSE(choice.change_pays());
+  choice.note_slice({.masked = 1});
+  EXPECT_FALSE(choice.change_pays());
+  choice.note_slice(slice);
+  EXPECT_TRUE(choice.change_pays());
+}
+
+TEST(LayoutChoice, SlicesKeepCellsOfTheirOwn) {
+  LayoutChoice choice(kSmall);
+  choice.note_changed(true, 50);
+  const DecodedView shared = sharing(8, 2'000, 12);
+  const std::size_t alone = steps_until_change(choice, shared, 50, 10'000);
+  ASSERT_LT(alone, 100U);
+  choice.note_refused();
+  for (std::size_t i = 0; i < 2 * alone; ++i) {
+    choice.note_step(shared, 50);
+    choice.note_slice({.masked = 512.0 * 2'800});
+  }
+  EXPECT_FALSE(choice.change_pays()) << "what decoding loses is won by slices";
+}
+
+TEST(LayoutChoice, ASliceThatDoesNotFitKeepsThePool) {
+  LayoutChoice choice(kSmall);
+  choice.note_step(unrelated(1, 400), 14.4);
+  choice.note_slice({.masked = 1e9});
+  ASSERT_TRUE(choice.change_pays());
+  choice.note_slice({.masked = 1e9, .fits_own_cells = false});
+  EXPECT_FALSE(choice.change_pays());
 }
 
 TEST(LayoutChoice, StaysWhereNothingOrLittleIsWon) {

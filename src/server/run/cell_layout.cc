@@ -71,7 +71,8 @@ bool CellLayout::any_too_long(std::span<const std::unique_ptr<Request>> active) 
 // ---- steps ----
 
 void CellLayout::note(const ModelCall& call, std::int64_t begin_ns) {
-  if (!possible_ || call.runners.empty() || call.prefills != nullptr) return;
+  if (!possible_) return;
+  if (call.prefills != nullptr) return choice_.note_slice(sliced(call));
   const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
   choice_.note_step(decoded(call), ms);
 }
@@ -86,12 +87,31 @@ policy::DecodedView CellLayout::decoded(const ModelCall& call) {
   }
   const std::size_t used = memory_.own_cells() ? 0 : memory_.cells_used();
   view_.other_cells = used - std::min(used, view_.distinct);
-  view_.fits_own_cells = std::ranges::all_of(call.runners, [most = own_tokens()](const Request* runner) {
-    const auto wanted = static_cast<std::size_t>(runner->job.max_tokens.value_or(INT64_MAX));
-    const std::size_t left = wanted - std::min(wanted, runner->stats.predicted_tokens);
-    return runner->effective.tokens.size() + std::min(left, most / kReplyShare) <= most;
-  });
+  view_.fits_own_cells =
+      std::ranges::all_of(call.runners, [this](const Request* runner) { return fits_own_cells(*runner); });
   return view_;
+}
+
+// In cells of their own, a pool is taken to hold what the last decode step read: to compare all tokens for each slice
+// would take longer than the answer is worth.
+policy::SliceView CellLayout::sliced(const ModelCall& call) const {
+  policy::SliceView slice;
+  const auto add = [&](const Request& request, std::size_t tokens) {
+    const std::size_t own = sequences_[*request.seq].tokens.size();
+    const std::size_t all = memory_.own_cells() ? view_.distinct + own : memory_.cells_used();
+    slice.masked += static_cast<double>(tokens) * static_cast<double>(all - std::min(all, own));
+    slice.fits_own_cells = slice.fits_own_cells && fits_own_cells(request);
+  };
+  for (const Request* runner : call.runners) add(*runner, 1);
+  add(*call.prefills, call.slice);
+  return slice;
+}
+
+bool CellLayout::fits_own_cells(const Request& request) const {
+  const std::size_t most = own_tokens();
+  const auto wanted = static_cast<std::size_t>(request.job.max_tokens.value_or(INT64_MAX));
+  const std::size_t left = wanted - std::min(wanted, request.stats.predicted_tokens);
+  return request.effective.tokens.size() + std::min(left, most / kReplyShare) <= most;
 }
 
 // In order, each sequence has the longest common prefix with one of its neighbours.
@@ -196,9 +216,10 @@ bool CellLayout::change(std::span<const std::unique_ptr<Request>> active, bool n
     stats.own_cells = own;
     ++stats.layout_changes;
   });
-  const std::string why = needed ? std::string("a request has more tokens than that")
-                                 : fmt::format("decoding {} replies that share {} of {} tokens is faster so",
-                                               before.requests, before.tokens - before.distinct, before.tokens);
+  const std::string why = needed
+                              ? std::string("a request has more tokens than that")
+                              : fmt::format("calls of the model are faster so (replies: {}, sharing {} of {} tokens)",
+                                            before.requests, before.tokens - before.distinct, before.tokens);
   spdlog::info("requests {} from now on: {}; the change took {:.0f} ms, and {} of them were interrupted",
                own ? fmt::format("have {} cells of their own each", own_tokens())
                    : fmt::format("share one pool of {} cells", memory_.cells_total()),

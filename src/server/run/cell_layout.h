@@ -1,7 +1,7 @@
 #pragma once
 
 // Changes the layout of the model's cells while the server runs: from one pool to cells of each request's own where
-// decoding is faster so (policy/layout_choice.h), and back where that is, or where a request does not fit into cells of
+// calls are faster so (policy/layout_choice.h), and back where that is, or where a request does not fit into cells of
 // its own. Does nothing if the engine cannot, or the layout is given.
 //
 // The memory is made anew for it. Requests that run are interrupted and go on from captured state, so that none of them
@@ -56,6 +56,8 @@ class CellLayout {
   bool has_room() const;
   bool change(std::span<const std::unique_ptr<Request>> active, bool needed, std::int64_t begin_ns);
   policy::DecodedView decoded(const ModelCall& call);
+  policy::SliceView sliced(const ModelCall& call) const;
+  bool fits_own_cells(const Request& request) const;
   void count(const std::vector<Request*>& runners);
 
   const std::size_t parallel_;

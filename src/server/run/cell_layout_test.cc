@@ -126,6 +126,16 @@ TEST_F(CellLayoutTest, OneReplyOrRepliesThatShareKeepThePool) {
   EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
 }
 
+// Replies of a few tokens: it is the prompts that pass over each other's cells.
+TEST_F(CellLayoutTest, LongPromptsNextToEachOtherGetCellsOfTheirOwn) {
+  World world(options(clock_));
+  world.start();
+  for (int i = 0; i < 4 && !world.scheduler.stats().own_cells; ++i) (void)ask_at_once(world, prompts(4, 800), 3);
+  EXPECT_TRUE(world.scheduler.stats().own_cells);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 1U);
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_) << "nothing was computed twice";
+}
+
 TEST_F(CellLayoutTest, AnIdleConversationComesBackFromRam) {
   World world(options(clock_));
   world.start();
