@@ -165,12 +165,13 @@ Status report_directory(const DoctorOptions& options, Report& report) {
 }
 
 // Recordings are looked at as if all were played on one server, one after the other.
-Status report_recordings(const DoctorOptions& options, Report& report) {
+Result<std::vector<DoctorSection>> recorded_sections(const std::vector<std::string>& files) {
+  std::vector<DoctorSection> sections;
   bench::Diagnoser diagnoser;
-  DoctorSection all{.title = fmt::format("All {} recordings", options.files.size()),
+  DoctorSection all{.title = fmt::format("All {} recordings", files.size()),
                     .misses = explain::Misses(),
                     .offenders = explain::Offenders()};
-  for (const std::string& file : options.files) {
+  for (const std::string& file : files) {
     TRY_ASSIGN(const std::string recording, read_recording(file));
     std::optional<bench::Diagnosis> found = bench::read_trace(recording);
     if (!found) {
@@ -179,22 +180,24 @@ Status report_recordings(const DoctorOptions& options, Report& report) {
     }
     all.misses->merge(found->misses);
     all.offenders->merge(found->offenders);
-    report.add({.title = file == "-" ? "Standard input" : file,
-                .requests = std::move(found->requests),
-                .misses = std::move(found->misses),
-                .offenders = std::move(found->offenders)});
+    sections.push_back({.title = file == "-" ? "Standard input" : file,
+                        .requests = std::move(found->requests),
+                        .misses = std::move(found->misses),
+                        .offenders = std::move(found->offenders)});
   }
-  if (options.files.size() > 1) report.add(std::move(all));
-  return {};
+  if (files.size() > 1) sections.push_back(std::move(all));
+  return sections;
 }
 
 }  // namespace
 
 Result<int> run_doctor(const DoctorOptions& options) {
+  // Read first, although shown last: a mistyped name should cost neither a test of the disk nor half a report.
+  TRY_ASSIGN(std::vector<DoctorSection> recorded, recorded_sections(options.files));
   Report report(options.json);
   TRY(report_directory(options, report));
   if (options.server) report.add({.title = "Settings", .findings = judge_settings(*options.server)});
-  TRY(report_recordings(options, report));
+  for (DoctorSection& section : recorded) report.add(std::move(section));
   return report.finish();
 }
 

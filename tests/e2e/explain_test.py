@@ -438,6 +438,23 @@ class Explain(ExplainCase):
         self.assertEqual(kinds, {kind: tokens for kind, tokens in prefilled.items() if tokens > 100})
         self.assertIn("volatile-text", kinds)
 
+    def test_doctor_checks_recordings_before_it_measures_the_disk(self):
+        directory = fresh_directory()
+        good = fresh_path("good.jsonl")
+        with open(good, "w") as file:
+            file.write(json.dumps({"t": 1, "client": "agent", "session": "s", "method": "POST", "headers": {},
+                                   "path": "/v1/chat/completions", "body": chat_body(Talk("Hi.", turns=[says("Yes?")]))})
+                       + "\n")
+        broken = fresh_path("broken.jsonl")
+        with open(broken, "w") as file:
+            file.write("no recording\n")
+        for bad in (fresh_path("missing.jsonl"), broken):
+            with self.subTest(bad=bad):
+                done = run_program("doctor", "--kv-disk-dir", directory, good, bad)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(bad, done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
     def test_doctor_finds_settings_that_make_caching_useless(self):
         directory = fresh_directory()
         bad = run_program("doctor", "--kv-disk-dir", directory, "--serve",
