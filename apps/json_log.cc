@@ -58,9 +58,9 @@ Json fields_of(std::string_view message) {
 // Seconds, which need no more digits than clocks have.
 double rounded(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
-Json fields_of(const server::LogFields& given) {
+Json fields_of(const LogFields& given) {
   Json fields = Json::object();
-  for (const server::LogField& field : given) {
+  for (const LogField& field : given) {
     if (const double* seconds = std::get_if<double>(&field.value)) {
       fields.emplace(field.name, rounded(*seconds));
       continue;
@@ -73,7 +73,7 @@ Json fields_of(const server::LogFields& given) {
 }  // namespace
 
 std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message,
-                          const server::LogFields* given) {
+                          const LogFields* given) {
   Json line = {{"time", time_text(time_ms)}, {"level", level}, {"message", message}};
   Json fields = given != nullptr ? fields_of(*given) : fields_of(message);
   if (!fields.empty()) line["fields"] = std::move(fields);

@@ -46,7 +46,7 @@ TEST(JsonLog, WordsOfClientsAreNoFields) {
 }
 
 TEST(JsonLog, GivenFieldsTakeThePlaceOfWords) {
-  const server::LogFields given{
+  const LogFields given{
       {"end", "stop"}, {"prompt", std::int64_t{7}}, {"lost_s", 0.25}, {"queue", 7.951599999999999e-05}};
   const std::string text = json_log_line(0, "info", "chat done end=error id=2", &given);
   const Json fields = Json::parse(R"({"end": "stop", "prompt": 7, "lost_s": 0.25, "queue": 0.00008})");

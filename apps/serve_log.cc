@@ -64,9 +64,8 @@ class JsonFormatter final : public spdlog::formatter {
     using std::chrono::milliseconds;
     const auto time = std::chrono::duration_cast<milliseconds>(message.time.time_since_epoch());
     const auto level = spdlog::level::to_string_view(message.level);
-    const std::string text =
-        json_log_line(time.count(), {level.data(), level.size()}, {message.payload.data(), message.payload.size()},
-                      server::WithLogFields::current());
+    const std::string text = json_log_line(time.count(), {level.data(), level.size()},
+                                           {message.payload.data(), message.payload.size()}, WithLogFields::current());
     line.append(text.data(), text.data() + text.size());
     line.push_back('\n');
   }

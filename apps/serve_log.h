@@ -7,13 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/log_fields.h"
 #include "cache/cache_options.h"
 #include "cache/cache_stats.h"
 #include "cache/model_memory.h"
 #include "cache_setup.h"
 #include "engine/engine.h"
 #include "serve_options.h"
-#include "server/run/log_fields.h"
 
 namespace kvkeep::cli {
 
@@ -26,7 +26,7 @@ Status set_up_log(const LogOptions& options);
 // first quote, brace or parenthesis on a message may have words of clients, which are no fields. Invalid UTF-8 is
 // replaced. Pure.
 std::string json_log_line(std::int64_t time_ms, std::string_view level, std::string_view message,
-                          const server::LogFields* fields = nullptr);
+                          const LogFields* fields = nullptr);
 
 // Logs the model, and warns if its context is not the one asked for, or larger than the one it was trained with.
 void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked);

@@ -773,6 +773,8 @@ class Log(FlagCase):
     def test_each_line_of_the_log_is_json(self):
         server = self.server("--log-format", "json", "--no-log-prefix", "--no-log-timestamps", "--log-colors", "on")
         self.text(server)
+        with self.assertRaises(HttpError):
+            server.post("/v1/chat/completions", {"messages": "quoted status=200"})
         server.stop()
         lines = [json.loads(line) for line in server.log().splitlines()]
         self.assertEqual({tuple(line)[:3] for line in lines}, {("time", "level", "message")})
@@ -782,6 +784,10 @@ class Log(FlagCase):
         [done] = [line["fields"] for line in lines if " done " in line["message"]]
         self.assertEqual((done["end"], done["cached"], done["reply"], done["reason"]), ("length", 0, 24, "cache-off"))
         self.assertTrue(done["id"].startswith("cmpl-"))
+        self.assertIn("queue_s", done)
+        [refused] = [line["fields"] for line in lines if line["message"].startswith("http ")]
+        self.assertEqual((refused["method"], refused["path"], refused["status"]), ("POST", "/v1/chat/completions", 400))
+        self.assertIn("messages", refused["error"])
 
     @covers("--help", "--version")
     def test_help(self):

@@ -178,7 +178,7 @@ LogFields done_fields(const EndedRequest& ended) {
   fields.push_back({"end", std::string(to_string(ended.how))});
   if (ended.error) fields.push_back({"error", ended.error->message});
   add("prompt", stats.prompt_tokens);
-  fields.push_back({"queue", stats.queue_ms / 1e3});
+  fields.push_back({"queue_s", stats.queue_ms / 1e3});
   add_waits(stats.waits, fields);
   if (stats.preemptions > 0) add("preempted", stats.preemptions);
   if (!ended.started) return fields;

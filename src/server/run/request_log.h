@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "base/log_fields.h"
 #include "server/run/found_break.h"
 #include "server/run/job.h"
-#include "server/run/log_fields.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {

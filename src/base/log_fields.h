@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-namespace kvkeep::server {
+namespace kvkeep {
 
 struct LogField {
   std::string_view name;  // of a constant
@@ -39,4 +39,4 @@ class WithLogFields {
   const LogFields fields_;
 };
 
-}  // namespace kvkeep::server
+}  // namespace kvkeep
