@@ -297,7 +297,9 @@ void answer_pin(const std::shared_ptr<ResponseWriter>& writer, const cache::List
 }
 
 Result<cache::ListedPrefix> prefix_to_pin(const Service& service, HttpRequest& http) {
-  if (!service.pins) return unsupported("pins lie in the directory of the disk cache, and this server has none");
+  if (!service.pins)
+    return unsupported(
+        "pins lie in the directory of the disk cache, and this server has none: start it with --kv-disk-dir DIR");
   TRY_ASSIGN(api::NamedPrefix named, api::parse_named_prefix(take_body(service, http), service.defaults));
   TRY_ASSIGN(const cache::ListedPrefix prefix, find_prefix(service, named, http));
   if (prefix.disk == ByteCount{})

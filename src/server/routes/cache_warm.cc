@@ -1,6 +1,8 @@
 // POST /cache/warm: prefills a prompt ahead of time and keeps its state, so that the first request that begins so finds
 // it. The prompt waits its turn as any request does.
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,7 +86,10 @@ Result<Job> job_for(const Service& service, HttpRequest& http) {
   job.tenant = tenant_of(service, http, read.cache_salt, job.adapters);
   TRY_ASSIGN(Prompt prompt, read_prompt(service, read.prompt, job.tenant, http.client_gone));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
-  if (prompt.tokens_min >= service.context_tokens) return invalid("the prompt does not fit into the context; raise -c");
+  if (prompt.tokens_min >= service.context_tokens) {
+    return invalid(fmt::format("the prompt has at least {} tokens and does not fit into the context of {}; raise -c",
+                               prompt.tokens_min, service.context_tokens));
+  }
   job.id = reply_header(service, "warm-").id;
   job.kind = "warm";
   job.prompt = std::move(prompt.ids);

@@ -60,8 +60,9 @@ void explain_one(const Service& service, const HttpRequest& http, ResponseWriter
   const std::string_view id = std::string_view(http.path).substr(http.path.rfind('/') + 1);
   const auto found = service.explanations->find(id, shown_to(service, http));
   if (!found) {
-    return send_error(writer, api::error_reply(not_found("no such request: its id is wrong, it came too long ago, it "
-                                                         "never began, or it is another client's")));
+    return send_error(writer, api::error_reply(not_found("no such request: its id is wrong, it has not ended yet, "
+                                                         "it was refused, it came too long ago, or it is another "
+                                                         "client's")));
   }
   writer.send(200, api::kJsonContentType, api::to_line(explained_json(*found, texts_for(service))));
 }

@@ -251,8 +251,10 @@ Json explained_json(const ExplainedRequest& request, BreakTexts texts) {
 std::string server_timing(const FoundBreak& found, const JobStats& stats) {
   std::string text = fmt::format("queue;dur={:.1f}, restore;dur={:.1f}", stats.queue_ms, stats.load_ms);
   if (stats.prompt_ms > 0) text += fmt::format(", prefill;dur={:.1f}", std::max(stats.prompt_ms - stats.load_ms, 0.0));
-  return text + fmt::format(", cache;desc=\"{} of {} tokens, {}\"", stats.cached_tokens, stats.prompt_tokens,
-                            explain::to_string(found.found.kind));
+  // Where all was reused, a kind of "none" would read as if nothing had been.
+  const BreakKind kind = found.found.kind;
+  const std::string why = kind == BreakKind::kNone ? "" : fmt::format(", {}", explain::to_string(kind));
+  return text + fmt::format(", cache;desc=\"{} of {} tokens{}\"", stats.cached_tokens, stats.prompt_tokens, why);
 }
 
 }  // namespace kvkeep::server

@@ -276,6 +276,8 @@ TEST(BreakJson, ServerTimingHasTheTimesThatAreKnown) {
   request.stats.prompt_ms = 0;
   EXPECT_EQ(server_timing(*request.found, request.stats),
             "queue;dur=0.1, restore;dur=10.0, cache;desc=\"8 of 1000 tokens, volatile-text\"");
+  EXPECT_EQ(server_timing({}, request.stats), "queue;dur=0.1, restore;dur=10.0, cache;desc=\"8 of 1000 tokens\"")
+      << "all of it was reused; \"none\" would say the opposite";
 }
 
 // The page names every kind, cause and changing text, and no other ones.
