@@ -73,8 +73,8 @@ std::vector<Finding> judge_speed(const SpeedFacts& facts) {
                                       facts.read_mb_per_s)});
   if (!facts.from_device) {
     found.push_back({kNote,
-                     "the file was read out of memory, for its file system would not let go of it: the disk "
-                     "may be slower"});
+                     "the file was read out of memory, because its file system keeps files there: the disk may be "
+                     "slower"});
   }
   for (const ModelSpeed& model : facts.models) {
     if (model.bytes_per_token > 0 && model.prefill_tokens_per_s > 0) {
@@ -115,7 +115,7 @@ std::vector<Finding> judge_settings(const ServeOptions& options) {
 }
 
 Finding judge_no_offender(bool any_requests) {
-  if (any_requests) return {kFine, "no text kept prompts from being reused"};
+  if (any_requests) return {kFine, "nothing kept prompts from being reused"};
   return {kNote, "nothing is known yet: no request is written down here"};
 }
 

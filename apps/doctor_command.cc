@@ -154,7 +154,7 @@ Status report_directory(const DoctorOptions& options, Report& report) {
   found.findings = judge_directory(facts_of(directory, space, options.tiers));
   if (options.tests_disk) append(found.findings, speed_findings(*root, totals));
   report.add(std::move(found));
-  DoctorSection texts{.title = "Texts that kept prompts from being reused", .offenders = std::move(totals.offenders)};
+  DoctorSection texts{.title = "Causes that kept prompts from being reused", .offenders = std::move(totals.offenders)};
   if (directory.servers > 0) {
     texts.findings = {{Severity::kNote,
                        "a running server adds its requests to this list after each 64 and when it stops; GET "

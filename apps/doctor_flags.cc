@@ -17,8 +17,8 @@ struct DoctorWords {
 FlagSet doctor_flags(DoctorWords& words) {
   return FlagSet(
       "kvkeep doctor [flags] [RECORDING...]",
-      "Says why prompts are read again, and what to do: looks at the cache directory, its space and its disk, at the "
-      "texts that kept prompts from being reused so far, and at a server's flags for settings that make caching "
+      "Says why prompts are read again, and what to do: looks at the cache directory, its space and its disk, at "
+      "the causes that kept prompts from being reused so far, and at a server's flags for settings that make caching "
       "useless. A RECORDING (HAR, JSONL as for kvkeep replay, or a trace) is looked at without a server; - is standard "
       "input. Exit status 1 if something is wrong.",
       {

@@ -13,7 +13,7 @@
 
 namespace kvkeep::cli {
 
-// A part of the report: the cache directory, the texts that cost most, a server's settings, or a recording.
+// A part of the report: the cache directory, the causes that cost most, a server's settings, or a recording.
 struct DoctorSection {
   std::string title;
   // The requests of a recording, in the order in which they were sent; a trace sums them up itself and has none.

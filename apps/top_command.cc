@@ -42,7 +42,7 @@ class Watcher {
   Status look(top::List list) {
     const int hottest = list == top::List::kPrefixes ? kHottest : 0;
     TRY(ask(fmt::format("/cache?hottest={}", hottest), /*needed=*/true, top::read_cache));
-    if (list == top::List::kTexts) return ask("/cache/offenders", /*needed=*/false, top::read_offenders);
+    if (list == top::List::kCauses) return ask("/cache/offenders", /*needed=*/false, top::read_offenders);
     if (list != top::List::kRequests) return {};
     return ask(fmt::format("/cache/explain?last={}", kPastRequests), /*needed=*/false, top::read_explained);
   }
@@ -94,7 +94,7 @@ bool obey(top::Key key, const top::View& view, std::size_t page, top::Look& look
     case top::Key::kEnter: look.explains = !look.explains; break;
     case top::Key::kPause: look.paused = !look.paused; break;
     case top::Key::kFirstList: show_list(top::List::kRequests, look); break;
-    case top::Key::kSecondList: show_list(top::List::kTexts, look); break;
+    case top::Key::kSecondList: show_list(top::List::kCauses, look); break;
     case top::Key::kThirdList: show_list(top::List::kPrefixes, look); break;
     case top::Key::kFourthList: show_list(top::List::kTenants, look); break;
     case top::Key::kNextList: show_list(after(look.list), look); break;

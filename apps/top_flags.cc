@@ -10,7 +10,8 @@ namespace {
 constexpr char kCommand[] = "kvkeep top [flags]";
 constexpr char kDescription[] =
     "Shows a running server in the terminal: what runs, how full the tiers are, what the cache saved, and one of four "
-    "lists: the last requests with the reason why they reused no more, the texts that made prompts be read again, the "
+    "lists: the last requests with the reason why they reused no more, the causes that kept prompts from being reused, "
+    "the "
     "prefixes used most, and the tenants. The server's page at / (docs/page.md) has more: rates, the text around a "
     "difference, and a chat.";
 
@@ -20,10 +21,10 @@ FlagSet top_flags(TopCommandOptions& options) {
                    .spelling = "--interval SECONDS",
                    .effect = "Time between two looks.",
                    .assign = number_into(options.interval_s, 0.1, 3'600.0)});
-  flags.push_back({.spelling = "--list requests|texts|prefixes|tenants",
+  flags.push_back({.spelling = "--list requests|causes|prefixes|tenants",
                    .effect = "The list to show first; the keys 1 to 4 show the others.",
                    .assign = choice_into(options.list, {{"requests", top::List::kRequests},
-                                                        {"texts", top::List::kTexts},
+                                                        {"causes", top::List::kCauses},
                                                         {"prefixes", top::List::kPrefixes},
                                                         {"tenants", top::List::kTenants}})});
   flags.push_back({.spelling = "--once",

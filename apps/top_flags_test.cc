@@ -26,7 +26,7 @@ TEST(TopFlags, LookAtTheServerOfThisMachineByDefault) {
 
 TEST(TopFlags, ChooseTheFirstList) {
   EXPECT_EQ(parsed({}).list, top::List::kRequests);
-  EXPECT_EQ(parsed({"--list", "texts"}).list, top::List::kTexts);
+  EXPECT_EQ(parsed({"--list", "causes"}).list, top::List::kCauses);
   EXPECT_FALSE(parse_top({"--list", "all"}, {}));
 }
 

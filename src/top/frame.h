@@ -29,8 +29,8 @@ struct Line {
 };
 
 // The lists below what runs, of which one is shown.
-enum class List : std::uint8_t { kRequests, kTexts, kPrefixes, kTenants };
-inline constexpr std::array kLists = {List::kRequests, List::kTexts, List::kPrefixes, List::kTenants};
+enum class List : std::uint8_t { kRequests, kCauses, kPrefixes, kTenants };
+inline constexpr std::array kLists = {List::kRequests, List::kCauses, List::kPrefixes, List::kTenants};
 
 // What the user looks at.
 struct Look {
@@ -50,7 +50,7 @@ struct Size {
 // Returns at most size.rows lines, none wider than size.columns; less than all if that is too small for all parts.
 std::vector<Line> frame(const View& view, const Look& look, Size size);
 
-std::string_view name_of(List list);  // "requests", "texts", "prefixes", "tenants"
+std::string_view name_of(List list);  // "requests", "causes", "prefixes", "tenants"
 std::size_t entries_of(const View& view, List list);
 // What tells an entry from the others, also when it has another place in a later view.
 std::string entry_name(const View& view, List list, std::size_t at);

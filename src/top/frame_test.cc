@@ -138,13 +138,31 @@ Look look_at(List list) {
   return look;
 }
 
-TEST(Frame, ListsTheTextsThatCostMost) {
-  Look look = look_at(List::kTexts);
+// "none" would read as if nothing had been reused.
+TEST(Frame, SaysThatAllOfAPromptWasKnown) {
+  View view = sample(1);
+  view.past[0].end = "stop";
+  view.past[0].cause = Cause{.kind = "none"};
+  const std::string text = plain_text(frame(view, kLook, {80, 24}));
+  EXPECT_THAT(text, HasSubstr("all known"));
+  EXPECT_THAT(text, Not(HasSubstr("none")));
+}
+
+TEST(Frame, NamesClientsWithoutAName) {
+  View view = sample();
+  view.offenders[0].client = {};
+  Look look = look_at(List::kCauses);
+  look.explains = true;
+  EXPECT_THAT(plain_text(frame(view, look, {140, 24})), HasSubstr("prompts of clients without a name are prefilled"));
+}
+
+TEST(Frame, ListsTheCausesThatCostMost) {
+  Look look = look_at(List::kCauses);
   const std::string text = plain_text(frame(sample(), look, {100, 24}));
   EXPECT_THAT(text,
               HasSubstr("1.1M  18 min 24 s       41 of 50 claude-cli     volatile text: git status, in message 2"));
   EXPECT_THAT(text, HasSubstr("3 of 9 codex          tools reordered"));
-  EXPECT_THAT(text, HasSubstr("[2 texts]")) << "the list that is shown is marked";
+  EXPECT_THAT(text, HasSubstr("[2 causes]")) << "the list that is shown is marked";
   EXPECT_THAT(text, Not(HasSubstr("Last requests")));
   EXPECT_THAT(text, Not(HasSubstr("Put it last.")));
   look.explains = true;
@@ -155,7 +173,7 @@ TEST(Frame, ListsTheTextsThatCostMost) {
   }
   View view = sample();
   view.offenders = {};
-  EXPECT_THAT(plain_text(frame(view, look, {100, 24})), HasSubstr("No text made prompts be read again"));
+  EXPECT_THAT(plain_text(frame(view, look, {100, 24})), HasSubstr("No known text was prefilled again"));
 }
 
 TEST(Frame, ListsThePrefixesUsedMost) {
@@ -191,7 +209,7 @@ TEST(Frame, HeadsStandAboveTheirColumns) {
       EXPECT_EQ(figures[end], ' ') << word << "\n" << head << figures;
     }
   };
-  ends_of(List::kTexts, {"Tokens", "read again", "in requests"});
+  ends_of(List::kCauses, {"Tokens", "prefilled", "in requests"});
   ends_of(List::kPrefixes, {"Tokens", "uses", "RAM", "disk", "last use"});
   ends_of(List::kTenants, {"Tenant", "requests", "reused", "prefilled", "RAM", "disk", "last"});
 }

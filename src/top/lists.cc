@@ -24,6 +24,8 @@ std::string figures_of(const RequestView& request) {
   return text;
 }
 
+std::string reason_of(const Cause& cause) { return cause.kind == "none" ? "all known" : spoken(cause.kind); }
+
 Line request_line(const RequestView& request, std::uint64_t longest, double now_s, std::size_t columns) {
   constexpr std::size_t kKind = 16;
   const bool has_kind = columns >= 72;
@@ -35,10 +37,7 @@ Line request_line(const RequestView& request, std::uint64_t longest, double now_
       .cell(figures_of(request), kFigureColumns - 1);
   const bool failed = request.end == "error";
   if (has_kind)
-    pen.put(failed          ? "failed"
-            : request.cause ? spoken(request.cause->kind)
-                            : "",
-            failed ? Style::kFault : Style::kSoft);
+    pen.put(failed ? "failed" : request.cause ? reason_of(*request.cause) : "", failed ? Style::kFault : Style::kSoft);
   return pen.take();
 }
 
@@ -63,7 +62,7 @@ std::vector<Line> about_request(const RequestView& request, std::size_t columns)
   return lines;
 }
 
-// ---- texts that make prompts be read again ----
+// ---- causes that keep prompts from being reused ----
 
 std::string title_of(const Offender& one) {
   std::string text = spoken(one.kind);
@@ -72,18 +71,20 @@ std::string title_of(const Offender& one) {
   return text;
 }
 
+std::string client_of(const Offender& one) { return one.client.empty() ? "clients without a name" : one.client; }
+
 std::string times_of(const Offender& one) {
   return fmt::format("{} of {}", compact(one.times), compact(std::max(one.times, one.requests)));
 }
 
-Line text_line(const Offender& one, std::size_t columns) {
+Line cause_line(const Offender& one, std::size_t columns) {
   Pen pen(columns);
   pen.right(compact(one.lost_tokens), kCount, Style::kStrong).right(duration(one.lost_s), 12);
   return pen.right(times_of(one), 14, Style::kSoft).cell(one.client, kMostClient).put(title_of(one)).take();
 }
 
-std::vector<Line> about_text(const Offender& one, double now_s, std::size_t columns) {
-  std::vector<Line> lines = {title("What " + one.client + " sends", columns)};
+std::vector<Line> about_cause(const Offender& one, double now_s, std::size_t columns) {
+  std::vector<Line> lines = {title("Why prompts of " + client_of(one) + " are prefilled again", columns)};
   add_wrapped(lines,
               fmt::format("{}: {} tokens were prefilled again in {} requests; last seen: {}.", title_of(one),
                           text::grouped(one.lost_tokens), times_of(one), ago(now_s - one.last_s)),
@@ -154,7 +155,7 @@ std::vector<Line> about_tenant(const TenantView& one, std::size_t columns) {
 std::string_view name_of(List list) {
   switch (list) {
     case List::kRequests: return "requests";
-    case List::kTexts: return "texts";
+    case List::kCauses: return "causes";
     case List::kPrefixes: return "prefixes";
     case List::kTenants: return "tenants";
   }
@@ -164,7 +165,7 @@ std::string_view name_of(List list) {
 std::size_t entries_of(const View& view, List list) {
   switch (list) {
     case List::kRequests: return view.past.size();
-    case List::kTexts: return view.offenders.size();
+    case List::kCauses: return view.offenders.size();
     case List::kPrefixes: return view.hottest.size();
     case List::kTenants: return view.tenants.size();
   }
@@ -174,7 +175,8 @@ std::size_t entries_of(const View& view, List list) {
 std::string entry_name(const View& view, List list, std::size_t at) {
   switch (list) {
     case List::kRequests: break;
-    case List::kTexts: return view.offenders[at].client + '\n' + title_of(view.offenders[at]) + view.offenders[at].line;
+    case List::kCauses:
+      return view.offenders[at].client + '\n' + title_of(view.offenders[at]) + view.offenders[at].line;
     case List::kPrefixes: return view.hottest[at].id;
     case List::kTenants: return fmt::to_string(view.tenants[at].number);
   }
@@ -185,9 +187,9 @@ std::string heading_of(const View& view, List list) {
   const bool is_empty = entries_of(view, list) == 0;
   switch (list) {
     case List::kRequests: break;
-    case List::kTexts:
-      return is_empty ? "No text made prompts be read again"
-                      : fmt::format("{:>7} {:>12} {:>14} {:<14} {}", "Tokens", "read again", "in requests", "of client",
+    case List::kCauses:
+      return is_empty ? "No known text was prefilled again"
+                      : fmt::format("{:>7} {:>12} {:>14} {:<14} {}", "Tokens", "prefilled", "in requests", "of client",
                                     "because of");
     case List::kPrefixes:
       return is_empty ? "No stored prefix was used yet"
@@ -204,7 +206,7 @@ std::string heading_of(const View& view, List list) {
 Line entry_line(const View& view, const Look& look, std::size_t at, std::size_t columns) {
   switch (look.list) {
     case List::kRequests: break;
-    case List::kTexts: return text_line(view.offenders[at], columns);
+    case List::kCauses: return cause_line(view.offenders[at], columns);
     case List::kPrefixes: return prefix_line(view.hottest[at], look.now_s, columns);
     case List::kTenants: return tenant_line(view.tenants[at], look.now_s, columns);
   }
@@ -216,7 +218,7 @@ Line entry_line(const View& view, const Look& look, std::size_t at, std::size_t 
 std::vector<Line> details(const View& view, const Look& look, std::size_t columns) {
   switch (look.list) {
     case List::kRequests: break;
-    case List::kTexts: return about_text(view.offenders[look.chosen], look.now_s, columns);
+    case List::kCauses: return about_cause(view.offenders[look.chosen], look.now_s, columns);
     case List::kPrefixes: return about_prefix(view.hottest[look.chosen], columns);
     case List::kTenants: return about_tenant(view.tenants[look.chosen], columns);
   }

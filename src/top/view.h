@@ -57,7 +57,7 @@ struct RequestView {
   std::optional<Cause> cause = {};
 };
 
-// A text that kept prompts from being reused (docs/explain.md).
+// A cause that kept prompts from being reused (docs/explain.md).
 struct Offender {
   std::string client = {};
   std::string kind = {};  // "volatile-text"
@@ -121,7 +121,7 @@ struct View {
 Status read_cache(std::string_view body, View& view);
 // Adds why past requests reused no more, and whose they are, from a reply of GET /cache/explain. kInvalid as above.
 Status read_explained(std::string_view body, View& view);
-// Reads the texts that cost most from a reply of GET /cache/offenders. kInvalid as above.
+// Reads the causes that cost most from a reply of GET /cache/offenders. kInvalid as above.
 Status read_offenders(std::string_view body, View& view);
 
 }  // namespace kvkeep::top

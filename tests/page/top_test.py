@@ -144,7 +144,7 @@ class Top(support.ServerCase):
 
     def test_a_list_can_be_printed(self):
         url = ("--url", URL.format(self.shared.port))
-        for name, shown in (("requests", "Last requests"), ("texts", "No text made prompts be read again"),
+        for name, shown in (("requests", "Last requests"), ("causes", "No known text was prefilled again"),
                             ("prefixes", self.shared.get("/cache")["hottest"][0]["id"]), ("tenants", "you, no salt")):
             run = support.run_program("top", "--once", "--list", name, *url)
             self.assertEqual(run.returncode, 0, run.stderr)
