@@ -41,6 +41,27 @@ class Prefixes(PageCase):
         self.assertEqual(tab.run("[...document.querySelectorAll('.row')].map(row => row.ariaLevel)"), ["1", "2", "3"])
         self.assertEqual(tab.run("new Set([...document.querySelectorAll('.row')].map(row => row.style.paddingLeft)).size"), 1)
 
+    def test_keys_walk_the_tree_as_any_other(self):
+        tab = self.browser.tab()
+        # 1 has the children 2 and 3; 4 is a conversation of its own.
+        tree = [{"number": number, "parent": parent, "id": f"{number:016x}", "begin": begin, "end": begin + 90, "ram_bytes": 900,
+                 "last_use": -number} for number, parent, begin in ((1, 0, 0), (2, 1, 90), (3, 1, 90), (4, 0, 0))]
+        tab.serve("/cache/tree", json.dumps({"now": 0, "prefixes": tree, "next": None}))
+        tab.open(BASE_URL.format(self.stored().port) + "#prefixes")
+        tab.has("4 nodes, 3 ends of conversations")
+        self.assertEqual(tab.run("[...document.querySelectorAll('.row')].map(row => `${row.ariaPosInSet}/${row.ariaSetSize}`)"),
+                         ["1/2", "1/2", "2/2", "2/2"])
+        place = "document.getElementById(document.querySelector('.list').getAttribute('aria-activedescendant'))"
+        selected = f"[...document.querySelectorAll('.row')].indexOf({place}?.ariaSelected === 'true' ? {place} : null)"
+        tab.run("document.querySelector('.list').focus()")
+        self.assertTrue(tab.run(f"{place} !== null"), "readers learn where the keys are before one is pressed")
+        # What each key leads to: the row that is selected then. Leaves have nowhere to go, nor have closed roots.
+        for key, row, rows in (("ArrowDown", 0, 4), ("ArrowRight", 1, 4), ("ArrowRight", 1, 4), ("ArrowDown", 2, 4), ("ArrowRight", 2, 4),
+                               ("ArrowDown", 3, 4), ("ArrowLeft", 3, 4), ("ArrowUp", 2, 4), ("ArrowLeft", 0, 4), ("ArrowLeft", 0, 2),
+                               ("ArrowLeft", 0, 2), ("ArrowDown", 1, 2), ("ArrowLeft", 1, 2), ("ArrowUp", 0, 2)):
+            tab.press(key)
+            tab.wait(f"{selected} === {row} && document.querySelectorAll('.row').length === {rows}")
+
     def test_a_prefix_is_pinned_and_unpinned(self):
         server = self.stored()
         tab = self.open(server, "prefixes")
@@ -111,11 +132,16 @@ class Prefixes(PageCase):
         tab.has("10,000 nodes")
         self.assertLess(tab.run("document.querySelectorAll('.row').length"), 60, "only rows in view exist")
         tab.wait(f"{INK} > 10_000")  # pixels of the map
+        self.assertGreater(tab.run("document.querySelector('.list').scrollHeight"), 150 * 34, "there is much to scroll over")
         for what, step in (("scrolling", "list.scrollTop += 120"), ("choosing", press("ArrowDown")), ("pointing", POINT)):
             with self.subTest(what):
                 taken = frame_ms(tab, step)
                 print(f"{what} in a tree of 10,000 nodes: {taken:.1f} ms per frame")
                 self.assertLess(taken, 16)
+        # The row that keys act on stays, however far it was scrolled away.
+        tab.run(f"(list => {{ {press('Home')}; list.scrollTop = 1e6; }})(document.querySelector('.list'))")
+        tab.wait("document.querySelector('.list').scrollTop > 2000 && document.querySelector('.row.active .span').innerText === '0–9,000'")
+        self.assertEqual(tab.run("document.querySelectorAll('.row.active').length"), 1)
         self.assertEqual(flaws(tab), [])
         self.picture(tab, "ten-thousand")
         self.assertEqual(tab.complaints(), [])

@@ -81,7 +81,7 @@ function Reused({node}) {
     <div class="reused">
       <TokenBar counts={counts} whole={prompt}/>
       <p><b>{grouped(timings.cache_n ?? 0)}</b> of {grouped(prompt)} tokens reused, {grouped(counts.prefilled)} prefilled
-        <span class="soft"> {[node.firstMs === null ? "" : `first after ${duration(node.firstMs / 1000)}`, rate].filter(Boolean).join(", ")}</span></p>
+        <span class="soft"> {[node.firstMs === null ? "" : `first token after ${duration(node.firstMs / 1000)}`, rate].filter(Boolean).join(", ")}</span></p>
       {cause && <details><summary>{shown(cause.short, 80) || "Why not more"}</summary><Explanation request={{cause}}/></details>}
     </div>
   );
@@ -125,7 +125,7 @@ function Message({chat, node, busy}) {
   const [edits, setEdits] = useState(false);
   return (
     <article class={`message ${node.role}`} aria-label={NAMES[node.role]}>
-      <header><b>{NAMES[node.role]}</b><span class="soft">{ENDS[node.state] ?? (node.finish === "length" ? "cut at the most tokens" : "")}</span><Branches chat={chat} node={node}/></header>
+      <header><b>{NAMES[node.role]}</b><span class="soft">{ENDS[node.state] ?? (node.finish === "length" ? "cut off at the token limit" : "")}</span><Branches chat={chat} node={node}/></header>
       {node.reasoning && <details open={node.state === "writing" && !node.content}><summary>Reasoning</summary><Text text={node.reasoning}/></details>}
       {edits ? <Editor node={node} onEnd={() => setEdits(false)}/> : <Text text={node.content}/>}
       {(node.calls ?? []).map(call => <Call key={call.id} call={call}/>)}
@@ -168,7 +168,7 @@ function Composer({parent, abort}) {
   };
   return (
     <form class="composer" onSubmit={post}>
-      <label>Message <span class="soft">Enter sends, Shift+Enter begins a line, Escape stops a reply</span>
+      <label>Message <span class="soft">(Enter sends, Shift+Enter begins a new line, Escape stops a reply)</span>
         <textarea rows="3" value={text} onInput={event => setText(event.currentTarget.value)} onKeyDown={press}></textarea></label>
       <p class="buttons">
         <button type="button" onClick={() => chatStore.set(emptyChat())} disabled={abort !== null}>New chat</button>

@@ -1,5 +1,5 @@
-// Asks for the API key when the server begins to want one, and when the user wants to give one. Who closes the dialog is
-// not asked again, but by the banner's button.
+// Asks for the API key when the server begins to want one, and when the user wants to give one. Once the dialog is closed,
+// only the banner's button opens it again.
 
 import {useEffect, useRef} from "preact/hooks";
 import {giveKey, keyState} from "./api.js";

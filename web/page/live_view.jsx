@@ -18,14 +18,15 @@ function Tiles({cache}) {
       <Tile name="Reused of all prompts" value={percent(cached, totals.prompt)} note={`${compact(cached)} of ${compact(totals.prompt)} tokens`}/>
       <Tile name="Time saved since start" value={totals.savedS === null ? "–" : duration(totals.savedS)} note={saved}/>
       <Tile name="Prefilled" value={compact(totals.prefilled)}
-            note={totals.ratio === null ? "tokens" : `tokens, ${totals.ratio.toFixed(2)} for each never computed before`}/>
+            note={totals.ratio === null ? "tokens" : `tokens, ${totals.ratio.toFixed(2)} times those never computed before`}/>
       <Tile name="Now" value={`${running.length} running`} note={`${cache.waiting} waiting`}/>
     </dl>
   );
 }
 
 const STAGES = {waiting: "waits", loading: "loads state", prefilling: "reads the prompt", decoding: "writes"};
-const CAUSES = {place: "for a place", prefix: "for a prefix that another one computes", cells: "for room in the model's memory", disk: "for the disk", turn: "for its turn"};
+const CAUSES = {place: "for a place", prefix: "for a prefix that another one computes", cells: "for room in the model's memory", disk: "for the disk", turn: "for its turn",
+                encoder: "for the encoder of pictures and sound"};
 
 const stageOf = request => [STAGES[request.stage] ?? shown(request.stage, 20), request.waitsFor ? `waits ${CAUSES[request.waitsFor] ?? `for: ${shown(request.waitsFor, 20)}`}` : ""]
   .filter((text, i, all) => text && !(i === 0 && request.stage === "waiting" && all[1])).join(", ");
@@ -39,7 +40,7 @@ function Running({request}) {
       <TokenBar counts={request} whole={request.prompt} progress={{name: `Prompt of request ${request.id}`, done}}/>
       <span class="figures">{compact(done)} of {compact(request.prompt)} tokens of the prompt
         {request.sampled > 0 && <>, <b>{grouped(request.sampled)}</b> written</>}
-        <span class="soft"> {[request.ttftMs === null ? "" : `first after ${duration(request.ttftMs / 1000)}`, rate].filter(Boolean).join(", ")}</span></span>
+        <span class="soft"> {[request.ttftMs === null ? "" : `first token after ${duration(request.ttftMs / 1000)}`, rate].filter(Boolean).join(", ")}</span></span>
     </li>
   );
 }
@@ -115,12 +116,12 @@ function Offenders({offenders, now}) {
   if (offenders.length === 0) return null;
   return (
     <section aria-labelledby="offenders">
-      <h2 id="offenders">Texts that make prompts be read again</h2>
+      <h2 id="offenders">Why prompts are prefilled again</h2>
       <ul class="plain">{offenders.map(one => (
         <li class="offender" key={one.key}>
-          <p><b>{shown(one.title, 200)}</b> <span class="soft">{shown(one.client, 60)}</span></p>
+          <p><b>{shown(one.title, 200)}</b> <span class="soft">{shown(one.client || "clients without a name", 60)}</span></p>
           {one.line && <p class="mono">{shown(one.line, 120)}</p>}
-          <p>Differed in {one.differed}, and cost {compact(one.tokens)} tokens{one.seconds > 0 ? `, ${duration(one.seconds)}` : ""}.
+          <p>In {one.times}: {compact(one.tokens)} tokens prefilled again{one.seconds > 0 ? `, ${duration(one.seconds)}` : ""}.
             {one.at !== null && <span class="soft"> Last seen {ago(now - one.at)}.</span>}</p>
           {one.advice && <p class="advice">{shown(one.advice)}</p>}
         </li>))}</ul>

@@ -57,7 +57,7 @@ function Top({view, state}) {
 function Lost({state}) {
   if (state.state !== "lost" && state.state !== "refused") return null;
   const text = state.state === "lost" ? "The server does not answer. This page goes on by itself as soon as it does."
-    : `The server refuses: ${state.why}`;
+    : state.status === 401 ? "The server refuses to show anything without one of its API keys." : `The server refuses: ${state.why}`;
   return (
     <div class="banner">
       <p role="alert">{shown(text)}</p>

@@ -1,5 +1,5 @@
 // The server's replies as the views see them (docs/cache-api.md, docs/explain.md). Pure; a field that a reply lacks is null,
-// "", 0 or [], so that a page of one version shows what a server of another has.
+// "", 0 or [], so that a page of one version works with a server of another.
 
 import {cachedOf} from "../shared/sources.js";
 import {bytes, grouped, plural} from "../shared/text.js";
@@ -73,12 +73,12 @@ const KINDS = {
   "new-content": "Only new text was prefilled.",
   "nothing-known": "No known prompt begins like this one.",
   "volatile-text": "A text that changes each time stands before text that stayed the same.",
-  "message-changed": "An earlier message was edited, put in or left out.",
+  "message-changed": "An earlier message was edited, inserted or removed.",
   "tools-reordered": "The same tools came in another order.",
-  "tools-changed": "Tools were described anew, put in or left out.",
+  "tools-changed": "Tools were redescribed, added or removed.",
   "call-reserialised": "A call came back with the same arguments in other words.",
   "thinking-dropped": "A turn came back without its thinking.",
-  "template-rewrote-history": "The chat template writes an earlier turn otherwise than before.",
+  "template-rewrote-history": "The chat template writes an earlier turn differently than before.",
   "other-settings": "The prompt is known for another model or other flags only.",
   "other-salt": "The prompt is known with another cache salt only.",
   "evicted": "The prompt was known, but its state has left all tiers.",
@@ -91,19 +91,32 @@ const KINDS = {
   "prompt-scored": "The request asked for the probabilities of its prompt.",
   "not-cacheable": "This model's state cannot be cached.",
 };
+// Why state left the last tier.
+const LOSSES = {
+  "ram-budget": "RAM was full (--cache-ram)",
+  "disk-budget": "its place on disk was full (--kv-disk-space-mb)",
+  "expired": "nobody used it for too long (--kv-cache-ttl-hours)",
+  "damaged": "its file was damaged",
+  "removed-elsewhere": "another server or program removed its file",
+  "forgotten": "somebody told the server to forget it",
+};
+// Kinds whose prompts differ in a text, which the server may show.
+const DIFFERENCES = new Set(["new-content", "volatile-text", "message-changed", "tools-reordered", "tools-changed", "call-reserialised", "thinking-dropped",
+                             "template-rewrote-history"]);
 const SHORT = {"new-content": "new text", "nothing-known": "nothing known"};
 const words = kind => kind.replaceAll("-", " ");
 
 function causeOf(found) {
   const kind = text(found.kind), what = text(found.what), changed = found.text ?? {};
+  const hidesText = found.text === undefined && DIFFERENCES.has(kind);
   const side = value => typeof value === "string" ? value : null;
   return {kind, short: what && what !== "text" ? `${words(kind)}: ${words(what)}` : SHORT[kind] ?? words(kind), title: KINDS[kind] ?? `${words(kind)}.`,
-          where: text(found.place), at: number(found.at), before: text(changed.before), here: side(changed.here), there: side(changed.there),
-          lostTokens: count(found.lost_tokens), lostS: count(found.lost_ms) / 1000, lostWhy: found.lost ? words(text(found.lost.cause)) : "",
+          where: text(found.place), at: number(found.at), before: text(changed.before), here: side(changed.here), there: side(changed.there), hidesText,
+          lostTokens: count(found.lost_tokens), lostS: count(found.lost_ms) / 1000, lostWhy: found.lost ? LOSSES[found.lost.cause] ?? words(text(found.lost.cause)) : "",
           lostAt: number(found.lost?.t), advice: text(found.advice)};
 }
 const WHOLE = {kind: "none", short: "all known", title: "The whole prompt was known; only its end was computed.", where: "", at: null, before: "", here: null,
-               there: null, lostTokens: 0, lostS: 0, lostWhy: "", lostAt: null, advice: ""};
+               there: null, hidesText: false, lostTokens: 0, lostS: 0, lostWhy: "", lostAt: null, advice: ""};
 
 // Of the `timings` of a reply, or of an explained request; null: the server says nothing of it.
 export const readCause = holder => holder.cache_break === undefined ? null : holder.cache_break === null ? WHOLE : causeOf(holder.cache_break);
@@ -124,7 +137,7 @@ const timesOf = (times, requests) => requests < times ? plural(times, "request")
 
 export const readOffenders = reply => list(reply.offenders).map((one, i) => ({
   key: `${i}`, title: [words(text(one.kind)), text(one.what)].filter(Boolean).join(": ") + (one.place ? `, in ${text(one.place)}` : ""), line: text(one.line),
-  client: text(one.client), differed: timesOf(count(one.times), count(one.requests)), at: number(one.last), tokens: count(one.lost_tokens), seconds: count(one.lost_ms) / 1000,
+  client: text(one.client), times: timesOf(count(one.times), count(one.requests)), at: number(one.last), tokens: count(one.lost_tokens), seconds: count(one.lost_ms) / 1000,
   advice: text(one.advice)}));
 
 // 1 for state that was used just now, less by a quarter for each ten times as long.

@@ -29,6 +29,7 @@ export class Prefix {
     this.children = [];
     this.depth = 0;        // how many nodes are above it
     this.level = 0;        // how many branchings are above it
+    this.sibling = 0;      // of those with the same parent, the hottest is 1
     this.allBytes = this.bytes;
     this.place = 0;        // in the order; its subtree ends at subtreeEnd
     this.subtreeEnd = 0;
@@ -53,6 +54,7 @@ export function* layingOut(nodes) {
     if (++steps % STEP === 0) yield;
   }
   roots.sort(byUse);
+  roots.forEach((node, i) => { node.sibling = i + 1; });
   yield;
   // No recursion: a conversation of a thousand turns is a thousand deep. A cycle is not reached from any root.
   const waiting = [...roots].reverse();  // the next one last; null: the subtree of the last of `open` is complete
@@ -74,6 +76,7 @@ export function* layingOut(nodes) {
     for (let i = children.length - 1; i >= 0; --i) {
       const child = children[i];
       child.above = node;
+      child.sibling = i + 1;
       child.depth = node.depth + 1;
       child.level = node.level + (children.length > 1 ? 1 : 0);
       waiting.push(child);
@@ -112,15 +115,19 @@ export function rowsOf(tree, closed) {
   return rows;
 }
 
-// Nodes to close at first, so that some `most` rows are open: the deepest branchings.
+// Nodes to close at first, so that at most `most` rows are shown, or the roots: those further from the roots, and of equally
+// far ones the colder.
 export function closedAtFirst(tree, most) {
   const closed = new Set();
   if (tree.order.length <= most) return closed;
-  const levels = [];
-  for (const {level} of tree.order) levels[level] = (levels[level] ?? 0) + 1;
-  let sum = 0, last = 0;
-  while (last < levels.length && (sum += levels[last]) <= most) ++last;
-  for (const node of tree.order) if (node.level >= Math.max(last - 1, 0) && node.children.length > 0) closed.add(node.id);
+  const shown = [...tree.roots], open = new Set();
+  for (let at = 0; at < shown.length; ++at) {
+    const {id, children} = shown[at];
+    if (shown.length + children.length > most) continue;
+    open.add(id);
+    shown.push(...children);
+  }
+  for (const node of tree.order) if (node.children.length > 0 && !open.has(node.id)) closed.add(node.id);
   return closed;
 }
 

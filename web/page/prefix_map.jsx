@@ -70,6 +70,8 @@ function useScheme() {
   return isDark;
 }
 
+const PLACES = {ram: "in RAM", disk: "on disk"};
+
 export function PrefixMap({tree, focus, selected, onSelect}) {
   const frame = useRef(null), all = useRef(null), chosen = useRef(null);
   const [hint, setHint] = useState(null);
@@ -84,7 +86,7 @@ export function PrefixMap({tree, focus, selected, onSelect}) {
   };
   const point = event => {
     const node = at(event);
-    setHint(node && `tokens ${grouped(node.begin)} to ${grouped(node.end)}, ${bytes(node.bytes)} in ${node.tiers.join(" and ") || "no tier"}`);
+    setHint(node && `tokens ${grouped(node.begin)} to ${grouped(node.end)}, ${bytes(node.bytes)} ${node.tiers.map(tier => PLACES[tier]).join(" and ") || "in no tier"}`);
   };
   const size = {width: `${width}px`, height: `${HEIGHT}px`};
   return (

@@ -2,7 +2,7 @@
 
 import {useEffect, useMemo, useRef, useState} from "preact/hooks";
 import {Legend} from "../shared/bar.jsx";
-import {SOURCES} from "../shared/sources.js";
+import {SOURCES, tierNames} from "../shared/sources.js";
 import {ago, bytes, grouped, plural, shown} from "../shared/text.js";
 import {ask} from "./api.js";
 import {confirmed} from "./confirm.jsx";
@@ -90,7 +90,7 @@ function Selected({node, act, onFocus, isFocus}) {
       <h3 id="selected">Tokens {grouped(node.begin)} to {grouped(node.end)}</h3>
       <dl class="facts">
         <div><dt>size</dt><dd>{bytes(node.bytes)}, {bytes(node.allBytes)} with what continues it</dd></div>
-        <div><dt>tiers</dt><dd>{node.tiers.join(", ") || "none"}</dd></div>
+        <div><dt>tiers</dt><dd>{tierNames(node.tiers) || "none"}</dd></div>
         <div><dt>last used</dt><dd>{ago(node.idleS)}</dd></div>
         <div><dt>used</dt><dd>{plural(node.uses, "time")} since the start</dd></div>
         {node.points > 0 && <div><dt>points</dt><dd>{grouped(node.points)}</dd></div>}
@@ -196,7 +196,7 @@ export function PrefixesView() {
           <Legend sources={SOURCES.filter(([source]) => ["ram", "disk"].includes(source))}/>
           <PrefixMap tree={tree} focus={focus} selected={selected} onSelect={pick}/>
           <div class="columns">
-            <PrefixList rows={rows} closed={shut} selected={selected} onSelect={pick} onToggle={toggle}/>
+            <PrefixList tree={tree} rows={rows} closed={shut} selected={selected} onSelect={pick} onToggle={toggle}/>
             <div>{selected ? <Selected node={selected} act={act} isFocus={focus === selected} onFocus={node => setFocus(node?.id ?? null)}/>
               : <p class="soft card">Choose a prefix to see, pin or forget it.</p>}</div>
           </div>

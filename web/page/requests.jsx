@@ -23,7 +23,8 @@ export function Explanation({request}) {
     <>
       <p><b>{shown(cause.title)}</b>{cause.where ? ` In ${shown(cause.where)}` : ""}{cause.at !== null ? `${cause.where ? "," : " At"} token ${grouped(cause.at)}.` : ""}</p>
       <Difference cause={cause}/>
-      {cause.lostWhy && <p>It left because of: {shown(cause.lostWhy, 60)}{cause.lostAt ? `, ${new Date(1000 * cause.lostAt).toLocaleString()}` : ""}.</p>}
+      {cause.hidesText && <p class="soft">The server hides the texts that differ: without API keys it shows them only if it is started with <code>--explain-text</code>.</p>}
+      {cause.lostWhy && <p>It left the cache{cause.lostAt ? ` on ${new Date(1000 * cause.lostAt).toLocaleString()}` : ""}: {shown(cause.lostWhy, 80)}.</p>}
       {cost && <p>It cost {cost}.</p>}
       {cause.advice && <p class="advice">{shown(cause.advice)}</p>}
     </>
@@ -31,7 +32,8 @@ export function Explanation({request}) {
 }
 
 function Facts({request}) {
-  const facts = [["id", request.id], ["end", request.end], ["reason", request.reason], ["first token after", request.ttftMs === null ? "" : duration(request.ttftMs / 1000)],
+  const tokens = SOURCES.filter(([source]) => request[source] > 0).map(([source, name]) => `${grouped(request[source])} ${source === "prefilled" ? "" : "from "}${name}`);
+  const facts = [["prompt", tokens.join(", ")], ["id", request.id], ["end", request.end], ["reason", request.reason], ["first token after", request.ttftMs === null ? "" : duration(request.ttftMs / 1000)],
                  ["reply", request.sampled > 0 ? `${grouped(request.sampled)} tokens` : ""],
                  ["rate", request.tokensPerS === null ? "" : `${request.tokensPerS.toFixed(1)} tokens/s`]];
   return <dl class="facts">{facts.filter(([, text]) => text).map(([name, text]) => <div><dt>{name}</dt><dd>{shown(text, 120)}</dd></div>)}</dl>;

@@ -46,9 +46,18 @@ test("each reason has a sentence", () => {
   const found = readCause({cache_break: {kind: "volatile-text", what: "date", at: 8, place: "system", lost_tokens: 40, lost_ms: 500, advice: "Move it.",
                                          lost: {cause: "disk-budget", t: 5}, text: {before: "is ", here: "4", there: null}}});
   assert.equal(found.short, "volatile text: date");
-  assert.deepEqual([found.before, found.here, found.there, found.lostS, found.lostWhy], ["is ", "4", null, 0.5, "disk budget"]);
+  assert.deepEqual([found.before, found.here, found.there, found.lostS, found.lostWhy], ["is ", "4", null, 0.5, "its place on disk was full (--kv-disk-space-mb)"]);
   assert.equal(readCause({cache_break: {kind: "new-kind-of-break"}}).title, "new kind of break.");
+  assert.equal(readCause({cache_break: {kind: "evicted", lost: {cause: "new-cause", t: 5}}}).lostWhy, "new cause");
   assert.equal(readExplained({requests: [{id: "a", client: null, route: "chat", cache_break: null}]}).get("a").client, "chat");
+});
+
+test("a text that the server hides is told from a text that is not there", () => {
+  const hides = cache_break => readCause({cache_break}).hidesText;
+  assert.ok(hides({kind: "volatile-text", at: 8}));
+  assert.ok(!hides({kind: "volatile-text", at: 8, text: {before: "", here: "4", there: null}}));
+  assert.ok(!hides({kind: "evicted", at: 8}), "no text differs");
+  assert.ok(!hides(null), "nothing differs");
 });
 
 test("prefixes are hot when they were used just now", () => {
@@ -74,9 +83,9 @@ test("what is stored is told from what was used", () => {
 
 test("an offender says how often, of what is counted, and when it was seen", () => {
   const [known, uncounted, old] = readOffenders({offenders: [{kind: "volatile-text", what: "date", place: "system", times: 12, requests: 40, last: 50}, {times: 12, requests: 0}, {times: 1, requests: 1}]});
-  assert.deepEqual([known.title, known.differed, known.at], ["volatile text: date, in system", "12 of 40 requests", 50]);
-  assert.deepEqual([uncounted.differed, uncounted.at], ["12 requests", null]);
-  assert.equal(old.differed, "1 of 1 request");
+  assert.deepEqual([known.title, known.times, known.at], ["volatile text: date, in system", "12 of 40 requests", 50]);
+  assert.deepEqual([uncounted.times, uncounted.at], ["12 requests", null]);
+  assert.equal(old.times, "1 of 1 request");
 });
 
 test("what an order did is told in sentences", () => {

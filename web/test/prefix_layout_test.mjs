@@ -41,6 +41,7 @@ test("the order, levels and sizes are those of a plain walk", () => {
     for (const [place, one] of tree.order.entries()) {
       assert.equal(one.place, place);
       assert.equal(tree.byId.get(one.id), one);
+      assert.equal((one.above?.children ?? tree.roots)[one.sibling - 1], one);
       assert.equal(one.allBytes, bytesBelow(nodes, one.id));
       assert.ok(one.leafEnd > one.leafBegin);
     }
@@ -58,6 +59,11 @@ test("closed nodes hide their subtrees and nothing else", () => {
   const large = layOut(randomTree(3_000));
   assert.ok(rowsOf(large, closedAtFirst(large, 200)).length <= Math.max(200, large.roots.length));
   assert.equal(closedAtFirst(layOut(randomTree(20)), 200).size, 0);
+  // One conversation that branches everywhere: rows come in the order of their depth, as many as fit.
+  const bushy = layOut(Array.from({length: 3_000}, (_, i) => node(i + 1, (i + 2) >> 2, i, i + 1)));
+  const rows = rowsOf(bushy, closedAtFirst(bushy, 200));
+  assert.ok(rows.length > 195 && rows.length <= 200, `${rows.length} rows`);
+  assert.ok(Math.max(...rows.map(one => one.depth)) <= 4);
 });
 
 test("a pin of the end of a line is one of the line, up to a branching", () => {
