@@ -27,15 +27,18 @@ CHANGING = """(() => { const real = window.fetch; let segments = 1_000_000;
   }; })()"""
 
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+SHOWN = "performance.getEntriesByName('figures')[0]?.startTime"
 
 
 class FirstPaint(PageCase):
     def test_it_takes_at_most_a_tenth_of_a_second(self):
         tab = self.open(self.server())
-        times = []
+        times, shown = [], []
         for _ in range(LOADS):
             tab.load_anew()
             times.append(tab.wait(PAINTED))
+            shown.append(tab.wait(SHOWN))
+        print(f"first figures after {statistics.median(shown):.0f} ms, {min(shown):.0f} to {max(shown):.0f}")
         print(f"first paint after {statistics.median(times):.0f} ms, {min(times):.0f} to {max(times):.0f}")
         self.assertLessEqual(statistics.median(times), FIRST_PAINT_MS)
 
@@ -90,7 +93,7 @@ class Cost(PageCase):
         server = self.server()
         for number in range(64):
             server.post("/v1/completions", {"prompt": support.words(20 + number, 7), "max_tokens": 1})
-        for path in ("/cache?hottest=0", "/cache/explain?last=64", "/cache/offenders"):
+        for path in ("/cache?hottest=0", "/cache/explain?last=64", "/cache/offenders", "/metrics"):
             before = server.cpu_seconds()
             for _ in range(LOOKS):
                 server.get(path)
