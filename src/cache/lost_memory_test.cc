@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <random>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "base/test_seed.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -20,6 +25,7 @@ struct LosingIndex {
   }
   // One segment.
   explicit LosingIndex(Tokens prompt) : tokens(std::move(prompt)), size(tokens.size()) { fill(); }
+  LosingIndex(Tokens prompt, std::size_t per_segment) : tokens(std::move(prompt)), size(per_segment) { fill(); }
   void fill() {
     index::Cursor at;
     while (at.at.value() < tokens.size()) {
@@ -75,6 +81,17 @@ TEST(LostMemory, OtherPromptsDidNotLoseThem) {
   EXPECT_EQ(lost.find_rows(world.tokens, Position{200}, tenant), std::nullopt) << "another tenant";
 }
 
+TEST(LostMemory, APromptThatLeavesALossDidNotLoseThoseAfterIt) {
+  LosingIndex world(300, 100);
+  LostMemory lost;
+  world.lose_last(lost, LossCause::kRamBudget, 2);
+  world.lose_last(lost, LossCause::kRamBudget, 1);
+  Tokens other = world.tokens;
+  other[150] = 9'999;
+  EXPECT_EQ(lost.find_rows(world.tokens, Position{100}, world.key)->tokens, 200U);
+  EXPECT_EQ(lost.find_rows(other, Position{100}, world.key), std::nullopt);
+}
+
 // For every place at which a prompt leaves a lost segment, the part that it lost is counted to the nearest check.
 TEST(LostMemory, PartsOfSegmentsAreCountedToTheNearestCheck) {
   constexpr std::size_t kSize = 4 * LostMemory::kCheckedTokens + 10;
@@ -105,6 +122,99 @@ TEST(LostMemory, OfManyThatPartThereItsOwnCounts) {
   for (TokenId i = 0; i < 50; ++i) {
     const LosingIndex& world = worlds[static_cast<std::size_t>(i)];
     EXPECT_EQ(lost.find_rows(world.tokens, Position{}, world.key), (explain::LostState{LossCause::kRamBudget, i, 100}));
+  }
+}
+
+// A cache that is too small loses the same conversations again and again.
+TEST(LostMemory, TheSameLossIsRememberedOnce) {
+  LostMemory lost(6, 1);
+  for (std::int64_t round = 1; round <= 3; ++round) {
+    LosingIndex world(400, 100);
+    for (int i = 0; i < 4; ++i) world.lose_last(lost, LossCause::kRamBudget, round);
+    EXPECT_EQ(lost.rows(), 4U);
+  }
+  for (const TokenId from : {1'000, 2'000, 3'000}) {
+    LosingIndex other(100, 100, from);
+    other.lose_last(lost, LossCause::kRamBudget, 9);
+    LosingIndex first_half(200, 100);
+    while (!first_half.segments.empty()) first_half.lose_last(lost, LossCause::kRamBudget, 8);
+  }
+  const LosingIndex world(400, 100);
+  EXPECT_EQ(lost.find_rows(world.tokens, Position{}, world.key), (explain::LostState{LossCause::kRamBudget, 8, 300}))
+      << "what was lost again is among the newest, and of the rest the oldest left";
+}
+
+TEST(LostMemory, ALossIsFoundAfterThatBeforeItLeft) {
+  LosingIndex world(400, 100);
+  LostMemory lost(2, 1);
+  for (const std::size_t i : {1U, 2U, 3U}) {
+    lost.note(world.index, world.segments[i], LossCause::kRamBudget, static_cast<std::int64_t>(i));
+  }
+  EXPECT_EQ(lost.find_rows(world.tokens, Position{100}, world.key),
+            (explain::LostState{LossCause::kRamBudget, 2, 300}));
+  LosingIndex other(100, 100, 1'000);
+  other.lose_last(lost, LossCause::kExpired, 9);
+  EXPECT_EQ(lost.find_rows(world.tokens, Position{100}, world.key),
+            (explain::LostState{LossCause::kRamBudget, 3, 300}));
+}
+
+// The same by comparing tokens: of the lost segments that continue a prefix of the prompt, and begin as it goes on,
+// those that reach beyond the known part; and of these the first, the longest, the newest.
+struct LostTokens {
+  Tokens path;  // up to its end
+  TokenRange range;
+  std::int64_t when_ns;
+};
+std::optional<explain::LostState> naively_found(const std::vector<LostTokens>& lost, TokenSpan prompt, Position known) {
+  std::optional<explain::LostState> found;
+  std::tuple<std::uint32_t, Position, std::int64_t> best;
+  Position reached = known;
+  for (const LostTokens& each : lost) {
+    const auto shared = std::ranges::mismatch(each.path, prompt);
+    const auto agreed = static_cast<std::size_t>(shared.in1 - each.path.begin());
+    const std::size_t begin = each.range.begin.value();
+    if (agreed < begin + std::min<std::size_t>(each.range.size(), 16)) continue;
+    const bool whole = agreed == each.path.size();
+    const Position end{static_cast<std::uint32_t>(
+        whole ? agreed : begin + (agreed - begin) / LostMemory::kCheckedTokens * LostMemory::kCheckedTokens)};
+    if (end <= known) continue;
+    const std::tuple rank{~each.range.begin.value(), end, each.when_ns};
+    if (!found || rank > best) found = {LossCause::kRamBudget, each.when_ns, 0}, best = rank;
+    reached = std::max(reached, end);
+  }
+  if (found) found->tokens = reached - known;
+  return found;
+}
+
+// Conversations that part at random places, cut otherwise each time, and lost in any order, again and again.
+TEST(LostMemory, FindsWhatComparingTokensFinds) {
+  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(test_seed()));
+  const auto below = [&random](std::size_t count) { return random() % count; };
+  for (int history = 0; history < 40; ++history) {
+    std::vector<Tokens> prompts;
+    for (TokenId i = 0; i < 6; ++i) {
+      Tokens prompt = prompts.empty() ? Tokens() : prompts[below(prompts.size())];
+      prompt.resize(below(prompt.size() + 1));
+      const std::size_t kept = prompt.size();
+      prompt.resize(kept + 50 + below(900));
+      std::iota(prompt.begin() + static_cast<std::ptrdiff_t>(kept), prompt.end(), 10'000 * (i + 1));
+      prompts.push_back(std::move(prompt));
+    }
+    LostMemory lost;
+    std::vector<LostTokens> naive;
+    for (std::int64_t now = 1; now <= 60; ++now) {
+      const LosingIndex world(prompts[below(prompts.size())], 100 + below(3) * 77);
+      const SegmentId segment = world.segments[below(world.segments.size())];
+      lost.note(world.index, segment, LossCause::kRamBudget, now);
+      const TokenRange range = world.index.info(segment).range;
+      const Tokens path(world.tokens.begin(), world.tokens.begin() + range.end.value());
+      std::erase_if(naive, [&](const LostTokens& each) { return each.path == path && each.range == range; });
+      naive.push_back({path, range, now});
+      ASSERT_EQ(lost.rows(), naive.size());
+      const Tokens& prompt = prompts[below(prompts.size())];
+      const Position known{static_cast<std::uint32_t>(below(prompt.size()))};
+      ASSERT_EQ(lost.find_rows(prompt, known, world.key), naively_found(naive, prompt, known)) << now;
+    }
   }
 }
 

@@ -3,9 +3,11 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "cache/cache.h"
+#include "cache/catalog.h"
 #include "os/clock.h"
 #include "os/executor.h"
 #include "server/run/break_finder.h"
@@ -87,6 +89,100 @@ void BM_ExplainOtherText(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_ExplainOtherText)->Unit(benchmark::kMicrosecond);
+
+// ---- state was lost ----
+
+enum class Losses : std::int64_t {
+  kSameConversation,  // again and again
+  kOtherBeginnings,   // of conversations that differ at one early token, and nowhere else
+  kOtherRests,        // of prompts that part at one place: as many as are remembered
+};
+
+// A cache that remembers as many losses as it can; the client's newest prompts, 4 million tokens, are known as well.
+class LostPrompts {
+ public:
+  LostPrompts(Losses losses, bool newest_shares_most)
+      : executor_(os::make_thread_executor("bench")),
+        cache_({.fingerprint = {}, .ram_budget = mebibytes(64)}, nullptr, os::real_clock(), *executor_, *executor_),
+        options_{.text = bench_text},
+        breaks_(&options_, cache_),
+        prompt_(kTokens) {
+    std::iota(prompt_.begin(), prompt_.end(), 1);
+    losses == Losses::kOtherRests ? lose_rests() : lose_whole(losses == Losses::kOtherBeginnings);
+    remember(newest_shares_most);
+  }
+
+  std::shared_ptr<const FoundBreak> explain() {
+    const Asker asker;
+    return breaks_.find({job_, stats_, prompt_, &asker, nullptr, {}});
+  }
+
+ private:
+  static constexpr std::size_t kSegment = 128;
+  static constexpr std::size_t kDiffers = 8;
+  static constexpr std::size_t kPrompts = OwnPrompts::kMostTokens / kTokens;
+
+  // The segments of each prompt are stored, then all are forgotten.
+  void lose(const std::vector<std::vector<TokenId>>& prompts) {
+    for (const std::vector<TokenId>& prompt : prompts) {
+      cache::Track track = cache_.track(prompt);
+      while (track.position().value() < prompt.size()) {
+        const TokenSpan rest = TokenSpan(prompt).subspan(track.position().value());
+        cache_.store(track, rest.first(std::min(rest.size(), kSegment)), cache_.staging(64), 64);
+      }
+    }
+    executor_->drain();
+    (void)cache_.clear({});
+  }
+
+  void lose_whole(bool differ) {
+    for (TokenId i = 0; i < 21; ++i) {
+      std::vector<TokenId> other = prompt_;
+      if (differ && i < 20) other[kDiffers] = 1'000'000 + i;
+      lose({other});
+    }
+  }
+
+  void lose_rests() {
+    std::vector<std::vector<TokenId>> prompts;
+    for (TokenId i = 0; i < 16'000; ++i) {
+      prompts.emplace_back(prompt_.begin(), prompt_.begin() + 2 * kSegment);
+      std::fill(prompts.back().begin() + kSegment + 32, prompts.back().end(), 1'000'000 + i);
+    }
+    lose(prompts);
+  }
+
+  void remember(bool newest_shares_most) {
+    stats_.prompt_tokens = kTokens;
+    stats_.miss = MissReason::kNothingCached;
+    const auto found = explain();
+    for (std::size_t i = 0; i < kPrompts; ++i) {
+      std::vector<TokenId> own = prompt_;
+      own[(newest_shares_most ? i + 1 : kPrompts - i) * kTokens / (kPrompts + 1)] = 0;
+      breaks_.end(job_, stats_, found, own, 1);
+    }
+  }
+
+  std::unique_ptr<os::Executor> executor_;
+  cache::Cache cache_;
+  ExplainOptions options_;
+  BreakFinder breaks_;
+  std::vector<TokenId> prompt_;
+  Job job_;
+  JobStats stats_;
+};
+
+void BM_ExplainLoss(benchmark::State& state) {
+  LostPrompts lost(static_cast<Losses>(state.range(0)), state.range(1) != 0);
+  const auto found = lost.explain();
+  if (found->found.kind != explain::BreakKind::kEvicted) return state.SkipWithError("the loss was not found");
+  state.counters["lost_tokens"] = static_cast<double>(found->found.lost_tokens);
+  for (auto _ : state) benchmark::DoNotOptimize(lost.explain());
+}
+BENCHMARK(BM_ExplainLoss)
+    ->ArgNames({"losses", "newest_shares_most"})
+    ->ArgsProduct({{0, 1, 2}, {0, 1}})
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvkeep::server

@@ -102,10 +102,18 @@ const PromptParts* OwnPrompts::parts_of(TokenSpan before, TokenSpan run) const {
   return nullptr;
 }
 
+// The newest first, which often share the most. Texts that differ at one place only are compared up to there: of many
+// long ones that would take longer than everything else.
 std::size_t OwnPrompts::shared_with(std::uint64_t owner, TokenSpan prompt) const {
   std::size_t most = 0;
-  for (const Prompt& other : prompts_) {
-    if (other.owner == owner) most = std::max(most, common_prefix(other.tokens, prompt));
+  std::size_t compared = 0;
+  for (auto other = prompts_.rbegin(); other != prompts_.rend() && most < prompt.size(); ++other) {
+    const TokenSpan tokens(other->tokens);
+    if (other->owner != owner || tokens.size() <= most || tokens[most] != prompt[most]) continue;
+    if (compared >= kMostCompared * prompt.size()) break;
+    const std::size_t shared = common_prefix(tokens, prompt);
+    compared += shared;
+    most = std::max(most, shared);
   }
   return most;
 }

@@ -29,6 +29,7 @@ class OwnPrompts {
  public:
   static constexpr std::size_t kMostTokens = 4U << 20;
   static constexpr std::size_t kMostPrompts = 256;
+  static constexpr std::size_t kMostCompared = 8;
 
   explicit OwnPrompts(std::size_t most_tokens = kMostTokens) : most_tokens_(most_tokens) {}
 
@@ -44,7 +45,8 @@ class OwnPrompts {
   // Returns the parts of the newest prompt, of any owner, that has this run after these; null if none is remembered.
   // The parts stay until another prompt is remembered.
   const PromptParts* parts_of(TokenSpan before, TokenSpan run) const;
-  // Returns how many tokens the prompt shares at most with one that the owner sent or received.
+  // Returns how many tokens the prompt shares at most with one that the owner sent or received. Of many that share long
+  // parts only the newest are looked at, until kMostCompared times the prompt's tokens were compared.
   std::size_t shared_with(std::uint64_t owner, TokenSpan prompt) const;
   std::size_t tokens() const { return tokens_; }
 

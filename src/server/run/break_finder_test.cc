@@ -66,6 +66,12 @@ TEST(OwnPrompts, ShareWithTheirOwnersOnly) {
   EXPECT_EQ(own.shared_with(1, counting(80)), 80U);
   EXPECT_EQ(own.shared_with(1, counting(200)), 100U);
   EXPECT_EQ(own.shared_with(2, counting(80)), 0U);
+  for (const std::size_t parts_at : {70U, 90U, 30U}) {
+    std::vector<TokenId> other = counting(100);
+    other[parts_at] = 9'999;
+    own.remember(3, 0, other);
+  }
+  EXPECT_EQ(own.shared_with(3, counting(200)), 90U) << "neither the newest nor the oldest";
 }
 
 TEST(OwnPrompts, AreBounded) {
