@@ -395,10 +395,10 @@ Result<std::optional<os::AppendFile>> open_trace(const LogOptions& log) {
 // Writes the trace on a thread of its own, if there is a file for it.
 class Tracing {
  public:
-  Tracing(std::optional<os::AppendFile> file, std::shared_ptr<const Vocabulary> vocabulary) {
+  Tracing(std::optional<os::AppendFile> file, std::shared_ptr<const Vocabulary> vocabulary, bool private_text) {
     if (!file) return;
     thread_ = os::make_thread_executor("trace");
-    file_.emplace(std::move(*file), std::move(vocabulary), *thread_);
+    file_.emplace(std::move(*file), std::move(vocabulary), *thread_, private_text);
   }
   server::TraceSink* sink() { return file_ ? &*file_ : nullptr; }
   void reopen() {
@@ -565,7 +565,7 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(server::Service service, make_service(options, files, loaded));
   const index::TokenTexts texts = likely_texts(service);
   remember_turns(service, options, std::move(turns), cacheable);
-  Tracing tracing(std::move(trace_file), service.vocabulary);
+  Tracing tracing(std::move(trace_file), service.vocabulary, options.log.trace_prompts);
   const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
   const auto embeddings = make_embeddings(loaded, options.embeddings, service);
   remember_requests(service, store, own_directory, *writer);

@@ -61,7 +61,7 @@ class Trace(FlagCase):
 
     def test_a_line_shows_the_first_difference_in_tokens_and_text(self):
         path = fresh_path("trace.jsonl")
-        server = self.server("--trace", path)
+        server = self.server("--trace", path, "--trace-prompts")
         before, after = words(60, 1), words(60, 2)
         for word in ("apple", "zebra"):
             server.post(COMPLETION, {"prompt": f"{before} {word} {after}", "max_tokens": 1, "temperature": 0})
@@ -75,6 +75,26 @@ class Trace(FlagCase):
         for side, word in zip(sides, ("zebra", "apple")):
             self.assertEqual(len(side["ids"]), len(side["texts"]))
             self.assertIn(word[0], "".join(side["texts"][place:]))
+
+    @covers("--trace-prompts")
+    def test_texts_where_prompts_part_are_only_there_with_the_flag(self):
+        for flags, private in (((), False), (("--trace-prompts",), True)):
+            path = fresh_path("trace.jsonl")
+            server = self.server("--trace", path, *flags, "--api-key", "one", "--api-key", "two")
+            for key, codename in (("one", "Zanzibar"), ("two", "Quetzal")):
+                server.post(CHAT, {"messages": [system(f"{words(60, 1)}\nThe codename is {codename}. {words(60, 2)}"),
+                                                user("x")], "max_tokens": 1},
+                            headers={"Authorization": f"Bearer {key}"})
+            line = lines_of(path, 2)[1]
+            with self.subTest(flags=flags):
+                self.assertEqual(line["cache_break"]["at"], line["first_difference"]["at"])
+                self.assertEqual("text" in line["cache_break"], private)
+                with open(path) as file:
+                    written = file.read()
+                for codename in ("Zanzibar", "Quetzal"):
+                    self.assertEqual(codename in written, private)
+                for side in ("prompt", "cached"):
+                    self.assertEqual(line["first_difference"][side] is not None, private)
 
     @covers("--trace-prompts")
     def test_texts_of_users_are_only_there_with_the_flag(self):

@@ -71,15 +71,21 @@ Json run_json(TokenSpan tokens, const Vocabulary& vocabulary) {
   return {{"ids", std::move(ids)}, {"texts", std::move(texts)}};
 }
 
-Json difference_json(const std::optional<Difference>& difference, const Vocabulary& vocabulary, bool cached_side) {
+enum class Sides {
+  kNone,  // the place only: token ids are text to anyone who has the model
+  kPrompt,
+  kBoth,
+};
+
+Json difference_json(const std::optional<Difference>& difference, const Vocabulary& vocabulary, Sides shown) {
   if (!difference) return nullptr;
   Json json;
   json["at"] = difference->at.value();
   json["begin"] = difference->begin.value();
   json["tier"] = difference->in_memory ? "memory" : "cache";
   json["known_beyond"] = difference->known_beyond;
-  json["prompt"] = run_json(difference->prompt, vocabulary);
-  json["cached"] = cached_side ? run_json(difference->cached, vocabulary) : Json(nullptr);
+  json["prompt"] = shown == Sides::kNone ? Json(nullptr) : run_json(difference->prompt, vocabulary);
+  json["cached"] = shown == Sides::kBoth ? run_json(difference->cached, vocabulary) : Json(nullptr);
   return json;
 }
 
@@ -205,7 +211,7 @@ void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabu
 
 }  // namespace
 
-Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary) {
+Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary, bool private_text) {
   Json json;
   json["trace"] = kTraceVersion;
   json["t"] = std::round(static_cast<double>(trace.arrived_ns) / 1e3) / 1e6;
@@ -214,9 +220,10 @@ Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary) {
   add_origin(json, trace);
   add_counts(json, trace);
   explain(json, trace.explanation);
-  json["first_difference"] = difference_json(trace.explanation.difference, vocabulary, true);
-  json["cache_break"] =
-      trace.found == nullptr ? Json(nullptr) : break_json(*trace.found, trace.stats, BreakTexts::kAll);
+  json["first_difference"] =
+      difference_json(trace.explanation.difference, vocabulary, private_text ? Sides::kBoth : Sides::kNone);
+  const BreakTexts texts = private_text ? BreakTexts::kAll : BreakTexts::kNone;
+  json["cache_break"] = trace.found == nullptr ? Json(nullptr) : break_json(*trace.found, trace.stats, texts);
   add_work(json, trace);
   add_private(json, trace, vocabulary);
   return json;
@@ -251,7 +258,8 @@ Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool pri
   json["cache_point"] = to_string(stats.point);
   json["cache_miss_reason"] = to_string(stats.miss);
   explain(json, found.explanation);
-  json["first_difference"] = difference_json(found.explanation.difference, vocabulary, private_text);
+  json["first_difference"] =
+      difference_json(found.explanation.difference, vocabulary, private_text ? Sides::kBoth : Sides::kPrompt);
   return json;
 }
 
@@ -278,8 +286,12 @@ std::size_t size_of(const RequestTrace& trace) {
 }  // namespace
 
 TraceFile::TraceFile(os::AppendFile file, std::shared_ptr<const Vocabulary> vocabulary, os::Executor& executor,
-                     TraceLimits limits)
-    : file_(std::move(file)), vocabulary_(std::move(vocabulary)), executor_(executor), limits_(limits) {}
+                     bool private_text, TraceLimits limits)
+    : file_(std::move(file)),
+      vocabulary_(std::move(vocabulary)),
+      executor_(executor),
+      private_text_(private_text),
+      limits_(limits) {}
 
 TraceFile::~TraceFile() {
   executor_.drain();
@@ -293,7 +305,7 @@ void TraceFile::on_request(RequestTrace trace) {
   const std::size_t bytes = size_of(trace);
   if (!has_room(bytes)) return;
   executor_.post([this, bytes, held = std::make_shared<const RequestTrace>(std::move(trace))] {
-    write(trace_json(*held, *vocabulary_));
+    write(trace_json(*held, *vocabulary_, private_text_));
     made_room(bytes);
   });
 }

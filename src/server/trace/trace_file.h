@@ -19,8 +19,9 @@ namespace kvkeep::server {
 
 inline constexpr int kTraceVersion = 1;
 
-// Returns one line of the trace. Pure; thread safe, as the next two.
-api::Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary);
+// Returns one line of the trace. `private_text`: also a few tokens of both sides where prompts part, the other one
+// perhaps another client's. Pure; thread safe, as the next two.
+api::Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary, bool private_text);
 api::Json trace_json(const AuditReport& report);
 
 // Replaces the base64 of each file in a recorded body, of whatever dialect, by "kvkeep-media:KIND:HASH:BYTES": picture
@@ -47,8 +48,9 @@ struct TraceLimits {
 // Thread safe. The executor must outlive it.
 class TraceFile final : public TraceSink {
  public:
+  // `private_text`: see trace_json().
   TraceFile(os::AppendFile file, std::shared_ptr<const Vocabulary> vocabulary, os::Executor& executor,
-            TraceLimits limits = {});
+            bool private_text, TraceLimits limits = {});
   // Waits until all lines are written, and logs how many are missing.
   ~TraceFile() override;
 
@@ -69,6 +71,7 @@ class TraceFile final : public TraceSink {
   os::AppendFile file_;  // executor only
   const std::shared_ptr<const Vocabulary> vocabulary_;
   os::Executor& executor_;
+  const bool private_text_;
   const TraceLimits limits_;
 
   mutable Mutex mutex_;

@@ -12,8 +12,9 @@ namespace {
 
 class TraceLines : public testing::Test {
  protected:
-  TraceFile make(TraceLimits limits = {}) {
-    return TraceFile(os::AppendFile::open(path_).value(), std::make_shared<NumberedVocabulary>(), executor_, limits);
+  TraceFile make(TraceLimits limits = {}, bool private_text = false) {
+    return TraceFile(os::AppendFile::open(path_).value(), std::make_shared<NumberedVocabulary>(), executor_,
+                     private_text, limits);
   }
   static RequestTrace named(const std::string& id) {
     RequestTrace trace;
@@ -37,6 +38,30 @@ TEST_F(TraceLines, OnePerRequestInOrderOnceTheExecutorRuns) {
   EXPECT_EQ(text_of(path_), "") << "written on the caller's thread";
   executor_.run_all();
   EXPECT_EQ(ids(), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST_F(TraceLines, TextsAreInThemOnlyIfPrivateTextIsWanted) {
+  RequestTrace trace = named("a");
+  trace.explanation.difference = Difference{Position{3}, Position{2}, {1, 2}, {1, 777}, true};
+  auto found = std::make_shared<FoundBreak>();
+  found->found.kind = explain::BreakKind::kVolatileText;
+  found->found.differs = true;
+  found->texts = {.before = "says", .here = "own codename", .there = "other codename", .shows_there = true};
+  trace.found = found;
+  for (const bool wanted : {false, true}) {
+    path_ = directory_.path() + (wanted ? "/private.jsonl" : "/plain.jsonl");
+    TraceFile file = make({}, wanted);
+    file.on_request(trace);
+    executor_.run_all();
+    const std::string line = text_of(path_);
+    const Json json = Json::parse(line);
+    EXPECT_EQ(json["first_difference"]["at"], 3);
+    EXPECT_EQ(json["cache_break"]["kind"], "volatile-text");
+    for (const char* text : {"own codename", "other codename", "t777", "777"}) {
+      EXPECT_EQ(line.contains(text), wanted) << text;
+    }
+    for (const char* side : {"prompt", "cached"}) EXPECT_EQ(json["first_difference"][side].is_null(), !wanted) << side;
+  }
 }
 
 TEST_F(TraceLines, AuditsAreAmongThemAndCountedLikeThem) {

@@ -90,16 +90,16 @@ std::set<std::string> names_in() {
 }
 
 TEST(TraceSchema, ASaltIsNeverShown) {
-  const Json json = trace_json(full_trace(), NumberedVocabulary());
+  const Json json = trace_json(full_trace(), NumberedVocabulary(), true);
   EXPECT_EQ(json.dump().find("secret"), std::string::npos);
   EXPECT_EQ(json["tenant"], "abcdef01");
   EXPECT_EQ(json["body"]["cache_salt"], "abcdef01") << "replayed, tenants stay apart";
-  EXPECT_EQ(trace_json({}, NumberedVocabulary())["tenant"], nullptr);
+  EXPECT_EQ(trace_json({}, NumberedVocabulary(), true)["tenant"], nullptr);
 }
 
 TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {
   std::set<std::string> written;
-  add_names(trace_json(full_trace(), NumberedVocabulary()), "", written);
+  add_names(trace_json(full_trace(), NumberedVocabulary(), true), "", written);
   EXPECT_GT(written.size(), 60U);
   EXPECT_EQ(written, documented("## The sender", "## Audits"));
 }
@@ -130,15 +130,15 @@ TEST(TraceSchema, DocsNameExactlyTheFieldsOfALookup) {
 }
 
 TEST(TraceSchema, FieldsAreThereWhateverIsKnown) {
-  std::set<std::string> full = names_of(trace_json(full_trace(), NumberedVocabulary()));
-  const std::set<std::string> empty = names_of(trace_json(RequestTrace{}, NumberedVocabulary()));
+  std::set<std::string> full = names_of(trace_json(full_trace(), NumberedVocabulary(), true));
+  const std::set<std::string> empty = names_of(trace_json(RequestTrace{}, NumberedVocabulary(), false));
   full.erase("body");
   full.erase("reply");
   EXPECT_EQ(full, empty);
 }
 
 TEST(TraceSchema, TheReplyIsTheTextThatTheClientGot) {
-  const Json trace = trace_json(full_trace(), NumberedVocabulary());
+  const Json trace = trace_json(full_trace(), NumberedVocabulary(), true);
   EXPECT_EQ(trace["reply"], (Json{{"role", "assistant"}, {"content", " t1 t2"}}));
   EXPECT_EQ(trace["body"]["messages"][0]["content"], "x");
 }

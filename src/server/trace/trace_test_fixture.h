@@ -40,7 +40,7 @@ class KeptTraces final : public TraceSink {
  public:
   void on_request(RequestTrace trace) override {
     const MutexLock lock(mutex_);
-    traces_.push_back(trace_json(trace, vocabulary_));
+    traces_.push_back(trace_json(trace, vocabulary_, true));
     came_.notify_one();
   }
   void on_audit(const AuditReport&) override {}
