@@ -195,7 +195,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.endpoints = options.endpoints;
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.salt_by_key;
-  service.has_keys = !files.api_keys.empty() || !options.http.api_keys.empty();
+  service.keys = files.api_keys.size() + options.http.api_keys.size();
+  service.has_keys = service.keys > 0;
   service.explain_text = options.log.explain_text;
   service.piece_sizes = std::make_unique<chat::PieceSizes>(*service.vocabulary);
   service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;

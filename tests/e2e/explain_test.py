@@ -326,6 +326,40 @@ class Explain(ExplainCase):
         self.assertNotIn("apple", json.dumps(mine))
         self.assert_refused(404, server.get, f"{EXPLAIN}/{reply['id']}", headers=first)
 
+    def test_offenders_of_a_key_are_its_own(self):
+        keys = fresh_path("keys")
+        with open(keys, "w") as file:
+            file.write("one\ntwo\n")
+        server = self.server("--api-key-file", keys)
+        headers = {key: {"Authorization": f"Bearer {key}", "User-Agent": f"{key}-agent/1.0"} for key in ("one", "two")}
+        self.two_dates(server, 11, headers=headers["one"])
+        of_one, of_two = (server.get("/cache/offenders", headers=headers[key])["offenders"] for key in ("one", "two"))
+        self.assertEqual([(one["client"], one["place"], one["times"], one["requests"]) for one in of_one],
+                         [("one-agent/1.0", "system", 1, 2)])
+        self.assertTrue(of_one[0]["line"].startswith("Today is"), "it is its own")
+        self.assertEqual(of_two, [])
+        self.two_dates(server, 12, days=(4, 5, 6), headers=headers["two"])
+        [worst] = server.get("/cache/offenders", headers=headers["two"])["offenders"]
+        self.assertEqual((worst["client"], worst["times"], worst["requests"]), ("two-agent/1.0", 2, 3))
+        self.assertEqual(server.get("/cache/offenders", headers=headers["one"])["offenders"], of_one)
+
+    def test_offenders_of_a_salt_are_told_to_those_who_name_it(self):
+        server = self.server("--explain-text")
+        self.two_dates(server, 13, headers={"User-Agent": "salted-agent"}, cache_salt="pepper")
+        for salt in (None, "ginger", "pepper"):
+            told = server.get("/cache/offenders", headers={"X-Cache-Salt": salt} if salt else None)["offenders"]
+            with self.subTest(salt=salt):
+                self.assertEqual("salted-agent" in json.dumps(told), salt == "pepper")
+                self.assertEqual("Today is" in json.dumps(told), salt == "pepper")
+                self.assertEqual(len(told), 0 if salt == "ginger" else 1)
+
+    def test_the_only_key_sees_what_is_kept(self):
+        server = self.server("--api-key", "one")
+        headers = {"Authorization": "Bearer one", "User-Agent": "agent"}
+        self.two_dates(server, 14, headers=headers)
+        [worst] = server.get("/cache/offenders", headers=headers)["offenders"]
+        self.assertEqual((worst["client"], worst["times"], worst["line"]), ("agent", 1, None))
+
     def test_a_tenant_is_shown_to_those_who_name_the_salt(self):
         server = self.server("--explain-text")
         reply = self.two_dates(server, 4, cache_salt="pepper")[1]

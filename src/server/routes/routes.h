@@ -103,6 +103,7 @@ struct Service {
   FingerprintHash fingerprint;        // of the cache: the hashes of tenants and turns are keyed with it
   bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
   bool has_keys = false;              // requests carry one of the operator's API keys
+  std::size_t keys = 0;               // that there are
   chat::HistoryChanges history_changes;
   std::unique_ptr<Adapters> adapters = std::make_unique<Adapters>(std::vector<engine::LoraAdapter>());
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off

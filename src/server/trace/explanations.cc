@@ -86,15 +86,24 @@ Explanations::~Explanations() {
   executor_.drain();
 }
 
-void Explanations::on_explained(ExplainedRequest request) {
+namespace {
+
+void add_request(const ExplainedRequest& request, const std::string& client, const std::string& line,
+                 explain::Offenders& sums) {
   const explain::CacheBreak& found = request.found->found;
-  const std::string line = is_salted(request.tenant) ? std::string() : request.found->line;
+  sums.count(client, request.ended_ns);
+  sums.add(client, found, line, lost_ms(found, request.stats), request.ended_ns);
+}
+
+}  // namespace
+
+void Explanations::on_explained(ExplainedRequest request) {
+  const bool is_private = is_salted(request.tenant);
+  const std::string client = is_private ? std::string() : request.client;
+  const std::string line = is_private ? std::string() : request.found->line;
   const MutexLock lock(mutex_);
-  for (explain::Offenders* const sums : {&offenders_, &unkept_}) {
-    if (sums == &unkept_ && options_.path.empty()) continue;
-    sums->count(request.client, request.ended_ns);
-    sums->add(request.client, found, line, lost_ms(found, request.stats), request.ended_ns);
-  }
+  add_request(request, client, line, offenders_);
+  if (!options_.path.empty()) add_request(request, client, line, unkept_);
   requests_.push_back(std::move(request));
   if (requests_.size() > options_.most_requests) requests_.pop_front();
   if (options_.path.empty() || ++unwritten_ < options_.write_every) return;
@@ -153,6 +162,15 @@ std::optional<ExplainedRequest> Explanations::find(std::string_view id, const Wa
 explain::Offenders Explanations::offenders() const {
   const MutexLock lock(mutex_);
   return offenders_;
+}
+
+explain::Offenders Explanations::offenders(const Wanted& wanted) const {
+  explain::Offenders sums;
+  const MutexLock lock(mutex_);
+  for (const ExplainedRequest& request : requests_) {
+    if (wanted(request)) add_request(request, request.client, request.found->line, sums);
+  }
+  return sums;
 }
 
 // ---- as JSON ----

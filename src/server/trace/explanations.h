@@ -47,7 +47,11 @@ class Explanations final : public ExplainSink {
   // The newest first, at most `most` of those that are wanted.
   std::vector<ExplainedRequest> last(std::size_t most, const Wanted& wanted) const;
   std::optional<ExplainedRequest> find(std::string_view id, const Wanted& wanted) const;
+  // Those of all clients, with a disk over restarts. Lines of requests with a salt, and the names of their clients, are
+  // left out, for their text is nobody else's.
   explain::Offenders offenders() const;
+  // Those of the remembered requests that are wanted, with their lines.
+  explain::Offenders offenders(const Wanted& wanted) const;
 
  private:
   void write();

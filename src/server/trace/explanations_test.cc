@@ -224,6 +224,44 @@ TEST(OffendersJson, ShowsLinesOnlyIfAsked) {
   EXPECT_FALSE(entry(false)["advice"].get<std::string>().empty());
 }
 
+// The sums of all clients are shown to all.
+TEST(Explanations, SaltedRequestsAddUpWithoutTheirClientsName) {
+  OnDisk disk;
+  Tenant salted{};
+  salted.bytes[0] = 1;
+  {
+    Explanations kept(disk.options(), disk.files, disk.executor);
+    kept.on_explained(explained("a", 640, salted));
+    EXPECT_EQ(kept.offenders().worst().at(0).client, "");
+    EXPECT_EQ(kept.offenders().worst().at(0).line, "");
+    EXPECT_EQ(kept.offenders().requests_of("agent"), 0U);
+    EXPECT_EQ(kept.offenders(kAll).worst().at(0).client, "agent") << "it is shown to those who name the salt";
+    EXPECT_EQ(kept.offenders(kAll).worst().at(0).line, "Today is");
+  }
+  EXPECT_EQ(read_offenders(disk.files, "/cache/offenders").worst().at(0).client, "") << "in the file as well";
+}
+
+TEST(Explanations, OffendersOfSomeRequestsAreOfTheseOnly) {
+  OnDisk disk;
+  Explanations kept({.most_requests = 3}, disk.files, disk.executor);
+  for (const std::uint64_t owner : {2U, 1U, 2U, 2U}) {
+    ExplainedRequest request = explained("a", 100 * owner);
+    request.owner = owner;
+    request.client = owner == 1 ? "acme" : "agent";
+    kept.on_explained(std::move(request));
+  }
+  const auto of = [&](std::uint64_t owner) {
+    return kept.offenders([=](const ExplainedRequest& request) { return request.owner == owner; });
+  };
+  ASSERT_EQ(of(2).worst().size(), 1U);
+  EXPECT_EQ(of(2).worst()[0].client, "agent");
+  EXPECT_EQ(of(2).worst()[0].lost_tokens, 400U) << "of the newest three requests two are its own";
+  EXPECT_EQ(of(2).requests_of("agent"), 2U);
+  EXPECT_EQ(of(2).requests_of("acme"), 0U);
+  EXPECT_EQ(of(1).worst().at(0).lost_tokens, 100U);
+  EXPECT_TRUE(of(3).worst().empty());
+}
+
 TEST(OffendersJson, ShowsTheWorst) {
   explain::Offenders offenders;
   for (std::uint64_t i = 0; i < 50; ++i) {
