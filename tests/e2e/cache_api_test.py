@@ -152,6 +152,55 @@ class CacheApi(FlagCase):
                                 ("/cache/warm", {"prompt": words(5000)}, "does not fit")):
             self.assert_refused(400, server.post, path, sent, contains=why)
 
+    # ---- the request of a client, whatever its API ----
+
+    TOOL = ("read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+    def requests(self, seed):
+        """Of each dialect: a request's path and body, whose prompt is longer than 150 tokens with its system text only."""
+        name, description, schema = self.TOOL
+        text, asked = words(200, seed), words(10, seed + 1)
+        return {"chat": ("/v1/chat/completions", {"messages": [system(text), user(asked)], "max_tokens": 2, "tools": [
+                    {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}]}),
+                "messages": ("/v1/messages", {"model": "x", "max_tokens": 2, "system": text, "messages": [user(asked)],
+                                              "tools": [{"name": name, "description": description, "input_schema": schema}]}),
+                "responses": ("/v1/responses", {"model": "x", "max_output_tokens": 2, "instructions": text, "input": asked,
+                                                "tools": [{"type": "function", "name": name, "description": description,
+                                                           "parameters": schema}]})}
+
+    def test_each_order_takes_the_request_of_each_dialect(self):
+        server = self.server("--kv-disk-dir", fresh_directory())
+        for seed, dialect in enumerate(("chat", "messages", "responses")):
+            path, body = self.requests(100 * seed)[dialect]
+            with self.subTest(dialect=dialect):
+                def order(of, body=body, dialect=dialect):
+                    return server.post(f"/cache/{of}?dialect={dialect}", body)
+
+                warmed = order("warm")
+                self.assertGreater(warmed["prompt_tokens"], 150)
+                looked_up = order("lookup")
+                self.assertEqual(looked_up["prompt_tokens"], warmed["prompt_tokens"])
+                self.assertGreaterEqual(looked_up["cached_tokens"], warmed["prompt_tokens"] - 1)
+                self.assertGreaterEqual(timings(server.post(path, body))["cache_n"], warmed["prompt_tokens"] - 1)
+                self.on_disk(server)
+                pinned = order("pin")
+                self.assertTrue(pinned["pinned"])
+                self.assertGreater(pinned["tokens"], 150)
+                self.assertEqual((order("unpin")["changed"], order("unpin")["changed"]), (True, False))
+                self.assertGreater(order("clear")["tokens"], 150)
+                self.assertLess(order("lookup")["cached_tokens"], 100)
+
+    def test_a_request_of_another_dialect_is_not_read_as_a_chat(self):
+        server = self.server("--kv-disk-dir", fresh_directory())
+        for dialect in ("messages", "responses"):
+            _, body = self.requests(500)[dialect]
+            without_tools = {name: value for name, value in body.items() if name != "tools"}
+            for order in ("warm", "lookup", "pin", "unpin", "clear"):
+                for sent in (body, without_tools):
+                    self.assert_refused(400, server.post, f"/cache/{order}", sent, contains=f"add ?dialect={dialect}")
+                self.assert_refused(400, server.post, f"/cache/{order}?dialect=x", body, contains="'dialect' must be")
+        self.assertEqual(self.tree(server), [])
+
     def test_the_program_warms_a_recorded_request(self):
         server = self.server()
         url = ("--url", f"http://127.0.0.1:{server.port}/v1")

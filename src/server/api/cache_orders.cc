@@ -23,17 +23,33 @@ constexpr auto kPromptFields = std::to_array<std::string_view>(
 constexpr auto kPrefixFields = std::to_array<std::string_view>({"id", "cache_salt", "lora"});
 constexpr auto kClearFields = std::to_array<std::string_view>({"id", "cache_salt", "lora", "all", "unused_s"});
 
-bool names_prompt(const Json& body) {
+bool names_prompt(const Json& body, PromptApi of) {
+  if (of == PromptApi::kMessages) return field(body, "messages") != nullptr;
+  if (of == PromptApi::kResponses) return field(body, "input") != nullptr;
   return field(body, "messages") != nullptr || field(body, "prompt") != nullptr || field(body, "tokens") != nullptr;
+}
+
+// What may name a prompt, for messages: "'messages', 'prompt' and 'tokens'".
+std::string prompt_names(PromptApi of, std::string_view last_join) {
+  if (of == PromptApi::kMessages) return fmt::format("{}'messages'", last_join);
+  if (of == PromptApi::kResponses) return fmt::format("{}'input'", last_join);
+  return fmt::format(", 'messages', 'prompt'{}'tokens'", last_join);
+}
+
+std::vector<std::string> fields_of_request(const Json& body, PromptApi of) {
+  if (!names_prompt(body, of)) return {};
+  if (of != PromptApi::kChat) return known_fields(lookup_fields(of));
+  return known_fields(field(body, "messages") != nullptr ? Dialect::kChat : Dialect::kCompletions);
 }
 
 // A prompt may come as the whole request that sent it. Other fields than requests have are slips, after which something
 // else would be forgotten. `more`: fields besides those of a prompt.
-Status check_fields(const Json& body, std::span<const std::string_view> more) {
-  const Dialect dialect = field(body, "messages") != nullptr ? Dialect::kChat : Dialect::kCompletions;
-  const std::vector<std::string> requests = names_prompt(body) ? known_fields(dialect) : std::vector<std::string>();
+Status check_fields(const Json& body, std::span<const std::string_view> more, PromptApi of) {
+  TRY(refuse_other_api(body, of));
+  const std::vector<std::string> requests = fields_of_request(body, of);
   for (const auto& [name, value] : body.items()) {
-    const bool known = std::ranges::count(kPromptFields, name) + std::ranges::count(more, name) > 0;
+    const bool of_prompt = of == PromptApi::kChat && std::ranges::count(kPromptFields, name) > 0;
+    const bool known = of_prompt || std::ranges::count(more, name) > 0;
     if (!known && !std::ranges::binary_search(requests, name)) return invalid(fmt::format("unknown field '{}'", name));
   }
   return {};
@@ -56,33 +72,35 @@ Result<std::optional<engine::AdapterScales>> read_scales(const Json& body, const
   return std::optional(std::move(scales));
 }
 
-Result<NamedPrefix> read_prefix(Json& body, MediaReader media, const RequestDefaults& defaults) {
+Result<NamedPrefix> read_prefix(Json& body, MediaReader media, const RequestDefaults& defaults, PromptApi of) {
   NamedPrefix named;
   TRY_ASSIGN(named.cache_salt, read_cache_salt(body));
   TRY_ASSIGN(named.adapters, read_scales(body, defaults));
   const bool by_id = field(body, "id") != nullptr;
-  if (by_id == names_prompt(body)) return invalid("exactly one of 'id', 'messages', 'prompt' and 'tokens' is required");
+  if (by_id == names_prompt(body, of)) {
+    return invalid(fmt::format("exactly one of 'id'{} is required", prompt_names(of, " and ")));
+  }
   if (by_id) {
     TRY_ASSIGN(named.id, read_id(body));
   } else {
-    TRY_ASSIGN(named.prompt, read_lookup_prompt(body, std::move(media), defaults));
+    TRY_ASSIGN(named.prompt, read_lookup_prompt(body, std::move(media), defaults, of));
   }
   return named;
 }
 
 }  // namespace
 
-Result<NamedPrefix> parse_named_prefix(std::string body, const RequestDefaults& defaults) {
+Result<NamedPrefix> parse_named_prefix(std::string body, const RequestDefaults& defaults, PromptApi of) {
   MediaReader media(defaults.media_rules());
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
-  TRY(check_fields(json, kPrefixFields));
-  return read_prefix(json, std::move(media), defaults);
+  TRY(check_fields(json, kPrefixFields, of));
+  return read_prefix(json, std::move(media), defaults, of);
 }
 
-Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaults) {
+Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaults, PromptApi of) {
   MediaReader media(defaults.media_rules());
   TRY_ASSIGN(Json json, parse_body(std::move(body)));
-  TRY(check_fields(json, kClearFields));
+  TRY(check_fields(json, kClearFields, of));
   ClearRequest asked;
   TRY_ASSIGN(asked.cache_salt, read_cache_salt(json));
   TRY_ASSIGN(asked.adapters, read_scales(json, defaults));
@@ -93,14 +111,15 @@ Result<ClearRequest> parse_clear(std::string body, const RequestDefaults& defaul
     TRY(read_integer(json, "unused_s", unused_s, 0, kLongestUnusedS));
     asked.unused_s = unused_s;
   }
-  const bool has_prefix = field(json, "id") != nullptr || names_prompt(json);
+  const bool has_prefix = field(json, "id") != nullptr || names_prompt(json, of);
   if (all == (has_prefix || asked.unused_s)) {
     return invalid(
-        "exactly one of 'all': true, a prefix ('id', 'messages', 'prompt' or 'tokens') and 'unused_s' is "
-        "required; only a prefix and 'unused_s' may come together");
+        fmt::format("exactly one of 'all': true, a prefix ('id'{}) and 'unused_s' is required; only a prefix and "
+                    "'unused_s' may come together",
+                    prompt_names(of, " or ")));
   }
   if (has_prefix) {
-    TRY_ASSIGN(asked.prefix, read_prefix(json, std::move(media), defaults));
+    TRY_ASSIGN(asked.prefix, read_prefix(json, std::move(media), defaults, of));
   }
   return asked;
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "server/api/cache_lookup.h"
 
 namespace kvkeep::server::api {
@@ -69,6 +71,42 @@ TEST(CacheOrders, APromptMayComeAsTheWholeRequest) {
   EXPECT_EQ(clear_refusal("{" + chat + R"(, "unused": 5})"), "unknown field 'unused'");
   EXPECT_EQ(clear_refusal(R"({"all": true, "max_tokens": 9})"), "unknown field 'max_tokens'") << "there is no prompt";
   EXPECT_EQ(prefix_refusal(R"({"id": "01234567", "stream": true})"), "unknown field 'stream'");
+}
+
+// The same for the other APIs, of which the caller names one.
+TEST(CacheOrders, ARequestOfAnotherApiNamesItsPrompt) {
+  const std::string messages =
+      R"({"system": "s", "messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "stop_sequences": ["y"],)"
+      R"( "tools": [{"name": "read", "input_schema": {"type": "object"}}], "cache_salt": "pepper"})";
+  const std::string responses =
+      R"({"instructions": "s", "input": "x", "max_output_tokens": 9, "store": false, "cache_salt": "pepper"})";
+  for (const auto& [of, body] : {std::pair(PromptApi::kMessages, messages), {PromptApi::kResponses, responses}}) {
+    const NamedPrefix named = parse_named_prefix(body, kDefaults, of).value();
+    EXPECT_EQ(named.cache_salt, "pepper");
+    const auto& prompt = std::get<chat::RenderInput>(named.prompt);
+    EXPECT_EQ(prompt.messages.size(), 2U) << "the system text is one of them";
+    const ClearRequest clear = parse_clear(body, kDefaults, of).value();
+    ASSERT_TRUE(clear.prefix);
+    EXPECT_EQ(std::get<chat::RenderInput>(clear.prefix->prompt).messages.size(), 2U);
+    EXPECT_EQ(parse_named_prefix(R"({"id": "0123abcd"})", kDefaults, of)->id, "0123abcd");
+    EXPECT_FALSE(parse_clear(R"({"all": true})", kDefaults, of)->prefix);
+    for (const char* wrong : {"{}", R"({"tokens": [1]})", R"({"unused": 5, "all": true})"}) {
+      EXPECT_FALSE(parse_named_prefix(wrong, kDefaults, of).ok()) << wrong;
+      EXPECT_FALSE(parse_clear(wrong, kDefaults, of).ok()) << wrong;
+    }
+  }
+  EXPECT_EQ(parse_named_prefix("{}", kDefaults, PromptApi::kMessages).error().message,
+            "exactly one of 'id' and 'messages' is required");
+  EXPECT_EQ(parse_clear(R"({"input": "x", "unused": 5})", kDefaults, PromptApi::kResponses).error().message,
+            "unknown field 'unused'");
+}
+
+TEST(CacheOrders, ARequestOfAnotherApiIsNotTakenForAChat) {
+  for (const char* body : {R"({"system": "s", "messages": []})", R"({"input": "x"})"}) {
+    const char* api = std::string_view(body).contains("input") ? "?dialect=responses" : "?dialect=messages";
+    EXPECT_TRUE(prefix_refusal(body).contains(api)) << prefix_refusal(body);
+    EXPECT_TRUE(clear_refusal(body).contains(api)) << clear_refusal(body);
+  }
 }
 
 TEST(CacheOrders, ClearingNamesItsScope) {

@@ -300,7 +300,8 @@ Result<cache::ListedPrefix> prefix_to_pin(const Service& service, HttpRequest& h
   if (!service.pins)
     return unsupported(
         "pins lie in the directory of the disk cache, and this server has none: start it with --kv-disk-dir DIR");
-  TRY_ASSIGN(api::NamedPrefix named, api::parse_named_prefix(take_body(service, http), service.defaults));
+  TRY_ASSIGN(const api::PromptApi of, api::prompt_api_of(http.parameter("dialect")));
+  TRY_ASSIGN(api::NamedPrefix named, api::parse_named_prefix(take_body(service, http), service.defaults, of));
   TRY_ASSIGN(const cache::ListedPrefix prefix, find_prefix(service, named, http));
   if (prefix.disk == ByteCount{})
     return busy(
@@ -320,7 +321,8 @@ void change_pin(const Service& service, HttpRequest& http, ResponseWriter& write
 // ---- POST /cache/clear ----
 
 Result<cache::ClearScope> scope_of(const Service& service, HttpRequest& http) {
-  TRY_ASSIGN(api::ClearRequest asked, api::parse_clear(take_body(service, http), service.defaults));
+  TRY_ASSIGN(const api::PromptApi of, api::prompt_api_of(http.parameter("dialect")));
+  TRY_ASSIGN(api::ClearRequest asked, api::parse_clear(take_body(service, http), service.defaults, of));
   cache::ClearScope scope{.tenants = asking_tenants(service, http, asked.cache_salt, asked.adapters)};
   if (asked.unused_s) scope.unused_ns = *asked.unused_s * 1'000'000'000;
   if (!asked.prefix) return scope;

@@ -8,10 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "server/api/anthropic/request.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/errors.h"
-#include "server/api/responses/request.h"
 #include "server/routes/generation.h"
 #include "server/routes/prompt.h"
 #include "server/routes/routes.h"
@@ -46,26 +44,6 @@ class WarmAnswer final : public JobSink, public std::enable_shared_from_this<War
   const std::shared_ptr<ResponseWriter> writer_;
 };
 
-struct WarmPrompt {
-  api::PromptSource prompt;
-  std::string cache_salt;
-  std::optional<engine::AdapterScales> adapters;
-};
-
-Result<WarmPrompt> counted(Result<api::CountRequest> request) {
-  TRY_ASSIGN(api::CountRequest read, std::move(request));
-  return WarmPrompt{std::move(read.prompt), std::move(read.cache_salt), {}};
-}
-
-// The body is one of the named API's requests: whatever does not shape its prompt does not matter.
-Result<WarmPrompt> parse(const Service& service, std::string_view dialect, std::string body) {
-  if (dialect == "messages") return counted(api::parse_count_tokens(std::move(body), service.defaults));
-  if (dialect == "responses") return counted(api::parse_input_tokens(std::move(body), service.defaults));
-  if (!dialect.empty() && dialect != "chat") return invalid("'dialect' must be chat, messages or responses");
-  TRY_ASSIGN(api::LookupRequest read, api::parse_lookup(std::move(body), service.defaults));
-  return WarmPrompt{std::move(read.prompt), std::move(read.cache_salt), std::move(read.adapters)};
-}
-
 constexpr std::int64_t kLongestKeepS = 86'400;
 
 Result<std::int64_t> keep_s_of(const HttpRequest& http) {
@@ -80,7 +58,8 @@ Result<std::int64_t> keep_s_of(const HttpRequest& http) {
 Result<Job> job_for(const Service& service, HttpRequest& http) {
   if (service.only_embeds) return unsupported("this server's model computes embeddings and has no state to keep");
   TRY_ASSIGN(const std::int64_t keep_s, keep_s_of(http));
-  TRY_ASSIGN(WarmPrompt read, parse(service, http.parameter("dialect"), take_body(service, http)));
+  TRY_ASSIGN(const api::PromptApi of, api::prompt_api_of(http.parameter("dialect")));
+  TRY_ASSIGN(api::LookupRequest read, api::parse_lookup(take_body(service, http), service.defaults, of));
   Job job;
   job.adapters = service.adapters->for_job(read.adapters);
   job.tenant = tenant_of(service, http, read.cache_salt, job.adapters);

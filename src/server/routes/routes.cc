@@ -178,8 +178,9 @@ struct AskedPrompt {
 
 Result<AskedPrompt> prompt_of(const Service& service, HttpRequest& http, std::optional<api::ErrorReply>& too_long,
                               HeaderList& told) {
-  TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults));
-  told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
+  TRY_ASSIGN(const api::PromptApi of, api::prompt_api_of(http.parameter("dialect")));
+  TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults, of));
+  told = tell_of_unknown_fields(service, http, api::lookup_fields(of), asked.unknown_fields);
   const Tenant tenant = tenant_of(service, http, asked.cache_salt, service.adapters->for_job(asked.adapters));
   TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant, http.client_gone));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");

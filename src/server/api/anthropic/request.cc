@@ -238,16 +238,21 @@ Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& 
   return request;
 }
 
+Result<chat::RenderInput> read_messages_prompt(const Json& body, MediaReader media, const RequestDefaults& defaults) {
+  TRY_ASSIGN(chat::RenderInput input, anthropic_prompt(body, std::move(media), defaults));
+  TRY_ASSIGN(const ToolUse unused, read_tool_use(body, input.tools));
+  TRY_ASSIGN(const CacheLifetime lifetime, read_cache_control(body));
+  static_cast<void>(unused);
+  static_cast<void>(lifetime);
+  return input;
+}
+
 Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults) {
   MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
-  TRY_ASSIGN(request.prompt, anthropic_prompt(json, std::move(media), defaults));
-  TRY_ASSIGN(const ToolUse unused, read_tool_use(json, request.prompt.tools));
-  TRY_ASSIGN(const CacheLifetime lifetime, read_cache_control(json));
-  static_cast<void>(unused);
-  static_cast<void>(lifetime);
+  TRY_ASSIGN(request.prompt, read_messages_prompt(json, std::move(media), defaults));
   TRY(read_string(json, "model", request.model));
   TRY_ASSIGN(request.cache_salt, read_cache_salt(json));
   return request;

@@ -38,6 +38,9 @@ struct MessagesRequest {
 // in the other dialects.
 Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults);
 
+// Reads the prompt out of such a body, and checks the fields that belong to it.
+Result<chat::RenderInput> read_messages_prompt(const Json& body, MediaReader media, const RequestDefaults& defaults);
+
 // Parses the same body; max_tokens and all fields that do not shape the prompt may be missing.
 Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults);
 

@@ -177,13 +177,17 @@ Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults
   return request;
 }
 
+Result<chat::RenderInput> read_responses_prompt(const Json& body, MediaReader media, const RequestDefaults& defaults) {
+  ClientTools unused;
+  return read_prompt_fields(body, std::move(media), defaults, unused);
+}
+
 Result<CountRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults) {
   MediaReader media(defaults.media_rules());
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
-  ClientTools unused;
-  TRY_ASSIGN(request.prompt, read_prompt_fields(json, std::move(media), defaults, unused));
+  TRY_ASSIGN(request.prompt, read_responses_prompt(json, std::move(media), defaults));
   TRY(read_string(json, "model", request.model));
   TRY_ASSIGN(request.cache_salt, read_cache_salt(json));
   return request;

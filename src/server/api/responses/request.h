@@ -25,6 +25,9 @@ struct ResponsesRequest {
 // in the other dialects.
 Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults);
 
+// Reads the prompt out of such a body.
+Result<chat::RenderInput> read_responses_prompt(const Json& body, MediaReader media, const RequestDefaults& defaults);
+
 // Parses the same body; reads only the fields that shape the prompt.
 Result<CountRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults);
 
