@@ -25,6 +25,15 @@ WarmDialect dialect_of(const bench::RecordedRequest& request) {
   return WarmDialect::kAny;
 }
 
+// As web/page/model.js has it.
+bool is_of_messages(const Json& body) {
+  const auto tools = body.find("tools");
+  return body.contains("system") ||
+         (tools != body.end() && tools->is_array() && std::ranges::any_of(*tools, [](const Json& tool) {
+            return tool.is_object() && tool.contains("input_schema");
+          }));
+}
+
 // A body by itself; nullopt for anything else.
 std::optional<WarmRequest> read_body(std::string_view text, WarmDialect wanted) {
   const Json body = Json::parse(text, nullptr, false);
@@ -32,7 +41,7 @@ std::optional<WarmRequest> read_body(std::string_view text, WarmDialect wanted) 
                        (body.contains("messages") || body.contains("prompt") || body.contains("input"));
   if (!is_body) return std::nullopt;
   if (wanted == WarmDialect::kAny && body.contains("input")) wanted = WarmDialect::kResponses;
-  if (wanted == WarmDialect::kAny) wanted = body.contains("system") ? WarmDialect::kMessages : WarmDialect::kChat;
+  if (wanted == WarmDialect::kAny) wanted = is_of_messages(body) ? WarmDialect::kMessages : WarmDialect::kChat;
   return WarmRequest{wanted, text_of(body)};
 }
 

@@ -29,6 +29,10 @@ std::string chosen(std::string_view text, WarmDialect wanted = WarmDialect::kAny
 TEST(WarmRequest, ABodyIsTakenAsItIs) {
   EXPECT_EQ(chosen(R"({"messages":[1]})"), R"(chat {"messages":[1]})");
   EXPECT_EQ(chosen(R"({"system":"s","messages":[1]})"), R"(messages {"system":"s","messages":[1]})");
+  EXPECT_EQ(chosen(R"({"messages":[1],"tools":[{"input_schema":{}}]})"),
+            R"(messages {"messages":[1],"tools":[{"input_schema":{}}]})");
+  EXPECT_EQ(chosen(R"({"messages":[1],"tools":[{"function":{}}]})"),
+            R"(chat {"messages":[1],"tools":[{"function":{}}]})");
   EXPECT_EQ(chosen(R"({"input":"i"})"), R"(responses {"input":"i"})");
   EXPECT_EQ(chosen(R"({"messages":[1]})", WarmDialect::kMessages), R"(messages {"messages":[1]})");
 }

@@ -124,6 +124,22 @@ class Prefixes(PageCase):
         tab.click_button("Warm it")
         tab.wait("document.querySelector('#warm-error').innerText !== ''")
 
+    def test_a_request_is_warmed_as_one_of_its_own_api(self):
+        server = self.stored()
+        for path, body in (
+                ("/v1/chat/completions", {"messages": [support.system(support.words(150, 21)), support.user("hi")]}),
+                ("/v1/messages", {"system": support.words(150, 22), "messages": [support.user("hi")], "max_tokens": 2}),
+                ("/v1/responses", {"instructions": support.words(150, 23), "input": "hi"})):
+            tab = self.open(server, "prefixes")
+            tab.click("details summary")
+            tab.click("details textarea")
+            tab.type(json.dumps({"model": "x", **body}))
+            tab.click_button("Warm it")
+            tab.has("The prompt is warm: ")
+            reply = server.post(path, {"model": "x", "max_tokens": 2, "max_output_tokens": 2, **body})
+            self.assertGreater(support.timings(reply)["cache_n"], 150, path)
+            self.assertLessEqual(support.timings(reply)["prompt_n"], 1, path)
+
     def test_ten_thousand_nodes_are_smooth(self):
         tab = self.browser.tab()
         tab.serve("/cache/tree", paged(large_tree(10_000)))

@@ -129,6 +129,13 @@ export const readExplained = reply =>
 export const forgottenOf = reply => count(reply.prefixes) === 0 ? "Nothing was stored that had to be forgotten."
   : `The server forgot ${plural(count(reply.prefixes), "prefix", "prefixes")} of ${plural(count(reply.tokens), "token")}: ${bytes(count(reply.ram_bytes))} in RAM, ${bytes(count(reply.disk_bytes))} on disk.`;
 
+// The API of which a body is a request, as the server is to read it. As apps/warm_request.cc has it.
+export function dialectOf(body) {
+  if ("input" in body) return "responses";
+  const isOfMessages = "system" in body || list(body.tools).some(tool => "input_schema" in Object(tool));
+  return isOfMessages ? "messages" : "chat";
+}
+
 export const warmedOf = reply =>
   `The prompt is warm: ${grouped(count(reply.cached_tokens))} of its ${plural(count(reply.prompt_tokens), "token")} were stored before, ${grouped(count(reply.prefilled_tokens))} were prefilled.`;
 

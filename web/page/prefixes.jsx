@@ -7,7 +7,7 @@ import {ago, bytes, grouped, plural, shown} from "../shared/text.js";
 import {ask} from "./api.js";
 import {confirmed} from "./confirm.jsx";
 import {live} from "./live.js";
-import {forgottenOf, readTree, warmedOf} from "./model.js";
+import {dialectOf, forgottenOf, readTree, warmedOf} from "./model.js";
 import {retryMs, treeIsDue} from "./pace.js";
 import {PrefixList} from "./prefix_list.jsx";
 import {PrefixMap} from "./prefix_map.jsx";
@@ -111,7 +111,8 @@ function Warm({act}) {
   const warm = event => {
     event.preventDefault();
     try {
-      act("cache/warm", text.trimStart().startsWith("{") ? JSON.parse(text) : {prompt: text}, warmedOf);
+      const body = text.trimStart().startsWith("{") ? JSON.parse(text) : {prompt: text};
+      act(`cache/warm?dialect=${dialectOf(body)}`, body, warmedOf);
       setWrong("");
     } catch (error) {
       setWrong(error.message);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {test} from "node:test";
-import {forgottenOf, readCache, readCause, readExplained, readOffenders, readTree, warmedOf} from "../page/model.js";
+import {dialectOf, forgottenOf, readCache, readCause, readExplained, readOffenders, readTree, warmedOf} from "../page/model.js";
 
 test("a reply of /cache becomes figures", () => {
   const read = readCache({model: "m", now: 1_060.5, started: 1_000, segments: 3, tokens: 90, points: 0,
@@ -94,4 +94,13 @@ test("what an order did is told in sentences", () => {
   assert.equal(forgottenOf({}), "Nothing was stored that had to be forgotten.");
   assert.equal(warmedOf({prompt_tokens: 120, cached_tokens: 20, prefilled_tokens: 100}),
                "The prompt is warm: 20 of its 120 tokens were stored before, 100 were prefilled.");
+});
+
+test("a request is warmed as one of its own API", () => {
+  assert.equal(dialectOf({prompt: "x"}), "chat");
+  assert.equal(dialectOf({messages: [], tools: [{type: "function", function: {}}, null]}), "chat");
+  assert.equal(dialectOf({messages: [], system: "s"}), "messages");
+  assert.equal(dialectOf({messages: [], tools: [{name: "a", input_schema: {}}]}), "messages");
+  assert.equal(dialectOf({input: "x", tools: [{}]}), "responses");
+  assert.equal(dialectOf({messages: 1, tools: "x"}), "chat");
 });
