@@ -279,10 +279,12 @@ ByteCount point_bytes(engine::Engine& engine) {
 
 }  // namespace
 
-cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget) {
+cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget,
+                                  bool distrusted) {
   options.fingerprint = engine.description().fingerprint;
   options.vocabulary_size = engine.description().vocabulary_size;
   options.ram_budget = ram_budget;
+  options.distrusted = distrusted;
   options.point_bytes = point_bytes(engine);
   options.shape = engine.memory().shape();
   return options;

@@ -49,7 +49,8 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
                                 os::Clock& clock);
 
 // Returns the options of the cache for the model of this engine; `options` has those of the command line.
-cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget);
+cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget,
+                                  bool distrusted);
 
 // ---- the shared tier ----
 

@@ -553,8 +553,8 @@ Status run_serve(const ServeOptions& options) {
   const store::DiskStore* const store = disk.store.get();
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);
-  cache::Cache cache(cache_options(options.cache, *engine, ram), std::move(disk.store), os::real_clock(), *writer,
-                     *reader, {}, std::move(shared.setup));
+  cache::Cache cache(cache_options(options.cache, *engine, ram, disk.distrusted), std::move(disk.store),
+                     os::real_clock(), *writer, *reader, {}, std::move(shared.setup));
   std::optional<DirectoryNotes> notes;
   if (!own_directory.empty()) {
     notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),

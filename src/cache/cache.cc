@@ -449,6 +449,7 @@ CacheStats Cache::stats() const {
   stats.fresh_buffers = parts.pool.fresh_count();
   stats.stored = parts.stored;
   stats.refused = parts.refused;
+  stats.distrusted = bool{parts.distrust};
   stats.damaged = parts.forgetting.damaged();
   stats.stored_bytes = parts.stored_bytes;
   stats.reuse = parts.reuse;

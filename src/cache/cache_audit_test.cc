@@ -75,6 +75,7 @@ TEST_P(CacheAudit, DistrustedStateIsNeitherFoundNorContinued) {
   const auto files = world.segment_files();
   world.cache->distrust("wrong");
   EXPECT_TRUE(world.cache->distrusted());
+  EXPECT_TRUE(world.cache->stats().distrusted);
   world.writer.run_all();
   EXPECT_EQ(world.segment_files(), files);
   EXPECT_EQ(store::read_distrust(world.files, "/cache/" + FingerprintHash{}.hex()), "wrong");
@@ -104,6 +105,18 @@ TEST(CacheAuditNote, IsWrittenAsSoonAsTheDiskTakesIt) {
     world.cache->tick();
     world.writer.run_all();
     EXPECT_EQ(store::read_distrust(world.files, "/cache/" + FingerprintHash{}.hex()), "wrong") << at;
+  }
+}
+
+// Where an earlier process found it.
+TEST(CacheAuditWithoutDisk, DistrustMayBeThereFromTheStart) {
+  for (const bool distrusted : {false, true}) {
+    World world;
+    Cache cache({.fingerprint = {}, .ram_budget = mebibytes(1), .distrusted = distrusted}, nullptr, world.clock,
+                world.writer, world.reader);
+    EXPECT_EQ(cache.distrusted(), distrusted);
+    EXPECT_EQ(cache.stats().distrusted, distrusted);
+    EXPECT_EQ(cache.accepts(), !distrusted);
   }
 }
 

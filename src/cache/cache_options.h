@@ -41,6 +41,8 @@ struct CacheOptions {
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
   // more prefixes, but fewer of them can be continued.
   std::uint32_t disk_points_share = 100;
+  // An audit of an earlier process found stored state wrong (docs/audit.md): nothing is used, and nothing is stored.
+  bool distrusted = false;
   StateShape shape = {.cacheable = true};  // of the state that the model's sequences need in addition to rows
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);

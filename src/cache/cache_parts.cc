@@ -36,7 +36,7 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       pool({.idle_limit = staging_limit(given.ram_budget, given.point_bytes)}),
       table(given.fingerprint, given.shape, given.vocabulary_size),
       ram(mutex, table, given.ram_budget),
-      distrust(store.get(), writer),
+      distrust(store.get(), writer, given.distrusted),
       disk(store == nullptr
                ? nullptr
                : std::make_unique<DiskTier>(std::move(store), mutex, table, clock, writer, options.save_index_after)),

@@ -57,6 +57,7 @@ struct CacheStats {
   std::uint64_t stored = 0;          // accepted by store(), store_point() and store_window()
   std::uint64_t refused = 0;         // not accepted: no room
   std::uint64_t disk_refused = 0;    // could not be put on disk
+  bool distrusted = false;           // an audit found stored state wrong: nothing is used, and nothing is stored
   std::uint64_t damaged = 0;         // found damaged when loaded
   std::uint64_t expired = 0;         // left at the end of the time to live
   std::uint64_t waiting_writes = 0;  // in the write queue

@@ -146,8 +146,9 @@ class SharedTier final : public TierPort {
 // disk tells other servers of the directory and later starts.
 class Distrust {
  public:
-  // `store` is null if there is no disk. `writer` leaves the note.
-  Distrust(store::DiskStore* store, os::Executor& writer) : store_(store), writer_(writer) {}
+  // `store` is null if there is no disk. `writer` leaves the note. `found`: by an earlier process, which left it.
+  Distrust(store::DiskStore* store, os::Executor& writer, bool found = false)
+      : store_(store), writer_(writer), found_(found) {}
 
   explicit operator bool() const { return found_; }
   // Thread safe.
@@ -162,7 +163,7 @@ class Distrust {
 
   store::DiskStore* const store_;
   os::Executor& writer_;
-  std::atomic<bool> found_ = false;
+  std::atomic<bool> found_;
   std::string unnoted_;  // used only on the writer, as is the next member
   bool said_unnoted_ = false;
 };

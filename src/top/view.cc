@@ -79,6 +79,10 @@ std::optional<std::string> problem_of(const Json& tier) {
   return "nothing is stored on disk: the file system has too little free space";
 }
 
+std::optional<std::string> sentence_of(const Json& problem) {
+  return problem.is_string() ? std::optional(problem.get<std::string>()) : std::nullopt;
+}
+
 // Of a request that runs or has ended.
 RequestView request_of(const Json& one) {
   RequestView request;
@@ -194,6 +198,7 @@ Status read_cache(std::string_view body, View& view) {
   view.tiers = list_of<Tier>(member(json, "tiers"), tier_of);
   if (std::optional<Tier> memory = memory_of(member(json, "cells"))) view.tiers.insert(view.tiers.begin(), *memory);
   view.problems = list_of<std::string>(member(json, "tiers"), problem_of);
+  std::ranges::move(list_of<std::string>(member(json, "problems"), sentence_of), std::back_inserter(view.problems));
   view.running = list_of<RequestView>(member(json, "running"), running_of);
   view.past = list_of<RequestView>(member(json, "ended"), past_of);
   view.tenants = list_of<TenantView>(member(json, "tenants"), tenant_of);

@@ -47,6 +47,16 @@ TEST(View, ReadsTheCache) {
   EXPECT_THAT(view.problems, ElementsAre("nothing is stored on disk: the file system has too little free space"));
 }
 
+TEST(View, ReadsTheProblemsThatTheServerNames) {
+  View view;
+  ASSERT_TRUE(
+      read_cache(R"({"tiers": [{"name": "disk", "stopped": true}], "problems": ["An audit failed.", 7]})", view));
+  EXPECT_THAT(view.problems,
+              ElementsAre("nothing is stored on disk: the file system has too little free space", "An audit failed."));
+  ASSERT_TRUE(read_cache(R"({"problems": []})", view));
+  EXPECT_THAT(view.problems, IsEmpty());
+}
+
 TEST(View, ReadsWhatRuns) {
   View view;
   ASSERT_TRUE(read_cache(kCache, view));

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 
+from monitoring_test import metrics
 from support import (PROGRAM, ServerCase, files_under, fresh_directory, fresh_path, main, model, run_program, segments,
                      timings, wait_until, words)
 
@@ -70,6 +71,13 @@ class WrongRows(AuditCase):
             truth = self.ask(server, ids, cache_prompt=False)
             self.assertEqual(reply["choices"][0]["text"], truth["choices"][0]["text"])
 
+    def check_shown(self, server, is_wrong):
+        """In the metric that alerts and the dashboard use, and among the problems that the page and `kvkeep top` show."""
+        self.assertEqual(metrics(server)[0]["kvkeep_cache_distrusted"], 1 if is_wrong else 0)
+        problems = server.get("/cache")["problems"]
+        self.assertEqual(len(problems), 1 if is_wrong else 0)
+        self.assertTrue(not is_wrong or "kvkeep cache rm --model" in problems[0], problems)
+
     def test_are_found_and_never_used_again(self):
         directory, prompts = self.forged()
         before = segments(directory)
@@ -81,6 +89,7 @@ class WrongRows(AuditCase):
         for part in (" error ", "docs/audit.md"):
             self.assertIn(part, server.log())
         self.check_answers(server, prompts)
+        self.check_shown(server, True)
         self.assertEqual(server.get("/health")["status"], "ok")
         self.assertEqual(server.stop(), 0)
         self.assertEqual(audits(trace).get("wrong"), 1)
@@ -92,6 +101,7 @@ class WrongRows(AuditCase):
         self.assertIn(f" --kv-disk-dir {directory}, or", later.log())
         self.assertIn("tokens", later.log())
         self.check_answers(later, prompts)
+        self.check_shown(later, True)
         self.assertEqual(later.stop(), 0)
         self.assertEqual(segments(directory), before)
 
@@ -102,6 +112,7 @@ class WrongRows(AuditCase):
         self.assertEqual(removed.returncode, 0, removed.stderr)
         self.assertEqual(segments(directory) + self.notes(directory), [])
         later.start()
+        self.check_shown(later, False)
         for ids in prompts:
             self.ask(later, ids)
         self.assertEqual(later.stop(), 0)

@@ -28,6 +28,11 @@ test("a reply of /cache becomes figures", () => {
   assert.equal(read.problems.length, 1);
 });
 
+test("problems that the server names are shown", () => {
+  assert.deepEqual(readCache({problems: ["An audit failed."]}).problems, ["An audit failed."]);
+  assert.deepEqual(readCache({problems: []}).problems, []);
+});
+
 test("a reply of another version, or of nothing, is shown as far as it goes", () => {
   for (const reply of [{}, {tiers: 3, running: {}, ended: [{}], prompt_tokens: [], requests: "x", model: 7}, {tiers: [{}], running: [{}]}]) {
     const read = readCache(reply);

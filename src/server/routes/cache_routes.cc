@@ -194,6 +194,18 @@ Json of_sources(const SchedulerStats& stats) {
           {"shared", figures.shared_tokens}, {"prefill", figures.missed_tokens}, {"new", figures.new_tokens}};
 }
 
+// What an operator has to mend, as sentences; one that a tier shows by itself is not repeated.
+Json of_problems(const cache::CacheStats& stats) {
+  Json problems = Json::array();
+  if (stats.distrusted) {
+    problems.push_back(
+        "An audit found stored state of this model wrong: nothing stored is used, and nothing is stored. Find the "
+        "cause, remove that state with 'kvkeep cache rm --model', and restart the server; its log and docs/audit.md "
+        "say more.");
+  }
+  return problems;
+}
+
 Result<Json> overview(const Service& service, const HttpRequest& http) {
   TRY_ASSIGN(const std::uint32_t most_hottest, number_of(http, "hottest", kHottest, 0, kMostHottest));
   const TenantScope tenants = asking_tenants(service, http, salt_of_query(http));
@@ -217,6 +229,7 @@ Result<Json> overview(const Service& service, const HttpRequest& http) {
               {"tokens", cache.tokens},
               {"points", cache.points},
               {"tiers", of_tiers(cache, service.cache->share_counters())},
+              {"problems", of_problems(cache)},
               {"prompt_tokens", of_sources(stats)},
               {"predicted_tokens", stats.predicted_tokens},
               {"saved", of_savings(*service.savings, work_of(stats))},

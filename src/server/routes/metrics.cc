@@ -283,6 +283,8 @@ std::vector<Metric> cache_metrics(const cache::CacheStats& cache) {
               number(cache.disk_refused)),
       counter("kvkeep_cache_damaged_total", "Segments and points that were damaged when they were loaded.",
               number(cache.damaged)),
+      gauge("kvkeep_cache_distrusted", "1 if an audit found stored state wrong, so that none is used, else 0.",
+            cache.distrusted ? 1 : 0),
       evictions(cache),
       counter("kvkeep_cache_expired_total", "Segments and points that left at the end of their time to live.",
               number(cache.expired)),
