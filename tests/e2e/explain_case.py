@@ -108,6 +108,14 @@ TEXTS = {"completions": ("/v1/completions", completion_body), "native": ("/compl
 ALL = {**CHATS, **TEXTS}
 
 
+def infill_body(talk):
+    """The text before a gap; it is no conversation, so that few tests have it."""
+    return {"input_prefix": completion_body(talk)["prompt"], "input_suffix": "", "n_predict": 2, "temperature": 0}
+
+
+ROUTES = {**ALL, "infill": ("/infill", infill_body)}
+
+
 def says(text):
     return {"kind": "user", "text": text}
 

@@ -5,7 +5,8 @@ import contextlib
 import json
 import os
 
-from explain_case import (ALL, CHATS, EXPLAIN, QWEN, ExplainCase, Talk, answers, calls, chat_body, returns, says, tool)
+from explain_case import (ALL, CHATS, EXPLAIN, QWEN, ROUTES, ExplainCase, Talk, answers, calls, chat_body, returns, says,
+                          tool)
 from flag_case import PARAM_SHIM, covers
 from support import fresh_directory, fresh_path, main, model, run_program, segments, wait_until, words
 
@@ -254,31 +255,53 @@ class Explain(ExplainCase):
         talks = [Talk(f"Today is 2026-05-0{day}.\n{words(120, seed)}", turns=[says("go on")]) for day in days]
         return [self.ask(server, "chat", talk, **keywords) for talk in talks]
 
-    def test_in_streams_headers_log_and_trace(self):
-        path = fresh_path("trace.jsonl")
-        server = self.server("--trace", path)
-        reply = self.two_dates(server, 1)[1]
-        found = reply["timings"]["cache_break"]
-        body = {**chat_body(Talk(f"Today is 2026-05-06.\n{words(120, 1)}", turns=[says("go on")])), "stream": True}
+    def timed(self, server, path, body):
+        """The header Server-Timing and the `timings` of the reply, which a stream has in its last events."""
         with contextlib.closing(server.connection(60)) as connection:
-            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
-            timing, text = answer.getheader("Server-Timing"), answer.read().decode()
-        self.assertIn("volatile-text", timing)
-        self.assertIn("prefill;dur=", timing)
-        last = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")][-1]
-        self.assertEqual(last["timings"]["cache_break"]["kind"], "volatile-text")
-        line = next(line for line in server.log().splitlines() if reply["id"] in line)
-        self.assertIn(f"; volatile-text (date) in system: {found['lost_tokens']} tokens prefilled again", line)
+            header, text = answer.getheader("Server-Timing"), answer.read().decode()
+        self.assertEqual(answer.status, 200, text)
+        sent = [line[6:] for line in text.splitlines() if line.startswith("data: {")] if body["stream"] else [text]
+        timed = [event["timings"] for event in ((read := json.loads(one)).get("response", read) for one in sent)
+                 if event.get("timings")]
+        self.assertTrue(timed, text)
+        return header, timed[-1]
 
-        def lines():
-            with open(path) as file:
-                read = file.read().splitlines()
-            return [json.loads(one) for one in read] if len(read) >= 3 else None
+    def test_each_dialect_tells_it_everywhere(self):
+        """Streamed and not: in the reply, in its head, in the log, in the trace and in /cache/explain."""
+        trace = fresh_path("trace.jsonl")
+        server = self.server("--trace", trace)
 
-        traced = wait_until(lines, "three lines of trace")[1]["cache_break"]
-        self.assertEqual({key: traced[key] for key in ("kind", "at", "lost_tokens", "place")},
-                         {key: found[key] for key in ("kind", "at", "lost_tokens", "place")})
+        def traced(request):
+            with open(trace) as file:
+                return next((line for line in map(json.loads, file.read().splitlines()) if line["id"] == request), None)
+
+        for dialect, (path, body) in ROUTES.items():
+            for stream in (False, True):
+                seed = self.seed()
+                first, second = (body(Talk(f"{words(40, seed)}\nToday is 2026-05-0{day}.\n{words(120, seed)}",
+                                           turns=[says("go on")])) for day in (4, 5))
+                with self.subTest(dialect=dialect, stream=stream):
+                    server.post(path, first)
+                    header, told = self.timed(server, path, {**second, "stream": stream})
+                    found = told["cache_break"]
+                    self.assertEqual((found["kind"], found["what"]), ("volatile-text", "date"))
+                    self.assertGreater(found["lost_tokens"], 100)
+                    self.assertIn("text", found)
+                    explained = wait_until(lambda: (last := server.get(EXPLAIN + "?last=1")["requests"][0])
+                                           and last["cache_break"] and last["cache_break"]["at"] == found["at"]
+                                           and last["t"] and last, "it is explained")
+                    without_text = {key: value for key, value in found.items() if key != "text"}
+                    self.assertEqual(explained["cache_break"], without_text)
+                    line = wait_until(lambda request=explained["id"]: traced(request), "its line of the trace")
+                    self.assertEqual(line["cache_break"], without_text)
+                    self.assertRegex(header, r"^queue;dur=[\d.]+, restore;dur=[\d.]+, prefill;dur=[\d.]+, "
+                                     rf'cache;desc="{explained["cached_tokens"]} of {explained["prompt_tokens"]} tokens, '
+                                     r'volatile-text"$')
+                    logged = next(line for line in server.log().splitlines() if explained["id"] in line)
+                    self.assertIn(f"; volatile-text (date) in {found['place']}: {found['lost_tokens']} tokens prefilled "
+                                  "again", logged)
 
     @covers("--explain-text")
     def test_explain_text(self):

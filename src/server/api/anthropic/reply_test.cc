@@ -24,6 +24,7 @@ GenerationResult message_result(FinishReason finish = FinishReason::kStop, std::
   values.timings.cache_n = 6;
   values.timings.prompt_n = 4;
   values.timings.predicted_n = 3;
+  values.timings.cache_break = Json{{"kind", "volatile-text"}};
   return values;
 }
 
