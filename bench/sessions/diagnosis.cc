@@ -208,6 +208,7 @@ class Diagnoser::Memory {
     if (nearest != nullptr && made.known < std::min(made.words, nearest->ids.size())) {
       facts.known_parts = &nearest->parts;
       facts.known_from = known_from(nearest->ids, made.known, conversation);
+      facts.tokens = prompt.ids;
       add_texts(prompt.ids, nearest->ids, facts, made);
     }
     made.found = explain::find_break(facts);
@@ -223,6 +224,8 @@ class Diagnoser::Memory {
     facts.text.here = words_.text(here, std::min(facts.comparison.here_gap, kWordsChanged));
     facts.text.there = words_.text(there, std::min(facts.comparison.there_gap, kWordsChanged));
     facts.text.after = words_.text(here.subspan(facts.comparison.here_gap), kWordsShown);
+    facts.known_rest = there;
+    explain::add_calls(facts, [this](TokenSpan words) { return words_.text(words, words.size()); });
     made.before = explain::line_before(facts.text.before);
     made.here = words_.text(here, kWordsShown);
     made.there = words_.text(there, kWordsShown);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -97,6 +98,12 @@ struct BreakText {
   std::string after;  // shared text after that, if there is any
 };
 
+// Words of the calls in which a difference lies, from the difference to their end; what both have alike may be left out.
+struct CallWords {
+  std::string here;
+  std::string there;
+};
+
 // Spellings with which the model's thoughts begin and end; "": it has none.
 struct ThoughtTags {
   std::string open;
@@ -120,7 +127,11 @@ struct BreakFacts {
   Comparison comparison = {};       // from there on
   const PromptParts* parts = nullptr;        // null: the prompt has no messages
   const PromptParts* known_parts = nullptr;  // of the nearest known prompt; null: not known
+  std::size_t known_prompt_tokens = SIZE_MAX;  // of that prompt; the reply to it may follow
+  TokenSpan tokens = {};                       // of the prompt, with a known prompt's parts
+  TokenSpan known_rest = {};                   // the known prompt from the difference on
   BreakText text = {};
+  std::optional<CallWords> calls = {};  // by add_calls()
   KnownFrom known_from = KnownFrom::kUnknown;
   ThoughtTags thoughts = {};
   std::optional<LostState> lost = {};
@@ -139,8 +150,15 @@ struct CacheBreak {
   bool differs = false;  // `at` is a difference: the facts' texts belong to it
 };
 
-// Cost: a few scans of the facts' texts.
+// Returns the bytes of a run of tokens.
+using TextOfRun = std::function<std::string(TokenSpan)>;
+// Call it after all other facts of a difference. Cost: detokenizes 1,024 tokens of each side at most.
+void add_calls(BreakFacts& facts, const TextOfRun& text);
+
+// Cost: a few scans of the facts' texts, and one of the tools if the prompts differ there.
 CacheBreak find_break(const BreakFacts& facts);
+// The same of a prompt that differs from a known one and lost nothing: difference.cc.
+CacheBreak find_difference(const BreakFacts& facts);
 
 // "system", "tool 3", "message 7 (user)", "calls of message 8", "thinking of message 8", "the template's own words".
 // Numbers count from 1.

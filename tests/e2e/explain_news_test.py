@@ -15,7 +15,70 @@ VOLATILE = (("billing-line", BILLING, ("abc", "e1f")), ("git-status", GIT, ("(cl
             ("text", "The user's name is {}.", ("Ann", "Bob Miller")))
 
 
+REMINDER = "\n<system-reminder>\nThe list of tasks is empty.\n</system-reminder>"
+EDIT = {"file_path": "src/app.py", "old_string": "def first():\n    return the + old + words\n\n\ndef second():",
+        "new_string": "def first(self):\n    return other + new + lines\n\n\ndef second(self):"}
+
+
+def small_tools(*names):
+    return [(name, f"does {name}", {"type": "object", "properties": {}}) for name in names]
+
+
+def edits(seed):
+    """Small changes of a client: {name: (fields of the first request, those of the second one, kind, place)}."""
+    text, described = words(60, seed), words(60, seed + 1)
+    tools = [tool(name, described) for name in ("read", "find")]
+    return {
+        "a call without its last argument": (
+            {"call": '{"command": "ls", "timeout": 120000}'}, {"call": '{"command": "ls"}'}, "call-reserialised", "calls of message 3"),
+        "a call with another form of a number": (
+            {"call": '{"timeout": 1000}'}, {"call": '{"timeout": 1000.0}'}, "call-reserialised", "calls of message 3"),
+        "a call with its arguments the other way round": (
+            {"call": json.dumps(EDIT)}, {"call": json.dumps(dict(reversed(EDIT.items())))}, "call-reserialised", "calls of message 3"),
+        "a system text without its last sentence": (
+            {"system": f"{text} Be brief."}, {"system": text}, "message-changed", "system"),
+        "a question without its reminder": (
+            {"question": text + REMINDER}, {"question": text}, "message-changed", "message 2 (user)"),
+        "a result without its reminder": (
+            {"result": text + REMINDER}, {"result": text}, "message-changed", "message 4 (tool result)"),
+        "a short result emptied": (
+            {"result": "done"}, {"result": ""}, "message-changed", "message 4 (tool result)"),
+        "an answer without its end": (
+            {"answer": f"{text} So be it."}, {"answer": text}, "message-changed", "message 5 (assistant)"),
+        "an answer without its blank": (
+            {"answer": f"{text} "}, {"answer": text}, "message-changed", "message 5 (assistant)"),
+        "a thought that ends earlier": (
+            {"thought": f"{text} or so"}, {"thought": text}, "message-changed", "thinking of message 3"),
+        "a tool put in before one of the same schema": (
+            {"tools": tools}, {"tools": [tool("look", described), *tools]}, "tools-changed", "tool 1"),
+        "three small tools in another order": (
+            {"tools": small_tools("a", "b", "c")}, {"tools": small_tools("c", "b", "a")}, "tools-reordered", "tool 1"),
+    }
+
+
+def edited(seed, system="Be kind.", tools=(), question="look", thought=None, call='{"path": "a"}', result="done", answer="yes"):
+    turns = [says(f"{question}"), calls(call, thinking=thought), returns(result)]
+    if thought:  # templates show it up to the next question
+        turns[-1] = returns(words(150, seed + 2))
+    else:
+        turns += [answers(answer), says(words(150, seed + 2))]
+    return Talk(f"{words(30, seed + 3)} {system}", tools or [tool("read", "reads")], turns)
+
+
 class ExplainNews(ExplainCase):
+    def test_small_changes_of_a_client(self):
+        server = self.server(*QWEN, "--no-prefill-ahead")
+        for dialect in CHATS:
+            for named in (False, True):
+                for name in edits(0):
+                    seed = self.seed()
+                    first, second, kind, place = edits(seed)[name]
+                    headers = {"X-Session-Id": f"s{seed}"} if named else None
+                    with self.subTest(name, dialect=dialect, named=named):
+                        found = self.break_of(server, dialect, edited(seed, **first), edited(seed, **second), headers=headers)
+                        self.assertEqual((found["kind"], found["place"]), (kind, place), found)
+                        self.assertGreater(found["lost_tokens"], 100)
+
     def test_each_kind_of_text_that_changes(self):
         server = self.server("--stabilize", "none")
         for dialect in ALL:

@@ -55,10 +55,25 @@ def thought(**fields):
     return chat(SYSTEM, GO, {"role": "assistant", "content": words(60, "answer"), **fields}, {"role": "user", "content": words(60, "more")})
 
 
-def called(arguments):
-    return chat(SYSTEM, GO, {"role": "assistant", "content": "", "tool_calls": [
+def called(arguments, result=words(90, "result"), task="Go."):
+    return chat(SYSTEM, {"role": "user", "content": task}, {"role": "assistant", "content": "", "tool_calls": [
         {"id": "c1", "type": "function", "function": {"name": "edit", "arguments": arguments}}]},
-        {"role": "tool", "tool_call_id": "c1", "content": words(90, "result")}, AND)
+        {"role": "tool", "tool_call_id": "c1", "content": result}, {"role": "assistant", "content": words(110, "after")}, AND)
+
+
+def answered(answer, thought=None, system=""):
+    fields = {"reasoning_content": thought} if thought else {}
+    return chat({"role": "system", "content": words(200, "system") + system}, GO, {"role": "assistant", "content": answer, **fields},
+                {"role": "user", "content": words(110, "more")})
+
+
+def described_alike(*names):
+    return CHAT, {"messages": [SYSTEM, GO], "tools": [
+        {"name": name, "description": words(50, "described"), "input_schema": {"id": {"type": "string"}}} for name in names]}
+
+
+def small_tools(*names):
+    return CHAT, {"messages": [SYSTEM, GO], "tools": [{"name": name, "description": f"does {name}"} for name in names]}
 
 
 def responses(task, *outputs):
@@ -76,6 +91,7 @@ def with_tools(*names):
     return chat({"role": "system", "content": words(100, "system")}, GO, tools=names)
 
 
+REMINDER = "\n<system-reminder>\nThe list of tasks is empty.\n</system-reminder>"
 NAMED = {"session-id": "one"}
 SHAPES = {
     "another day": ({}, another_day(20), another_day(21)),
@@ -86,6 +102,17 @@ SHAPES = {
     "an answer without its thought": ({}, thought(reasoning_content=words(50, "thought")), thought()),
     "a call with defaults": ({}, called('{"file_path":"a.py","new_string":"x"}'),
                              called('{"replace_all":false,"file_path":"a.py","new_string":"x"}')),
+    "a call without its last argument": ({}, called('{"command":"ls","timeout":120000}'), called('{"command":"ls"}')),
+    "a call with another form of a number": ({}, called('{"timeout":1000}'), called('{"timeout":1000.0}')),
+    "a system text without its end": ({}, answered("Fine.", system=" Be brief."), answered("Fine.")),
+    "an answer without its end": ({}, answered("Fine. So be it."), answered("Fine.")),
+    "an answer without its blank": ({}, answered("Fine. "), answered("Fine.")),
+    "a thought that ends earlier": ({}, answered("Fine.", "I see, or so"), answered("Fine.", "I see")),
+    "a short result emptied": ({}, called('{"a":1}', "done"), called('{"a":1}', "")),
+    "a result without its reminder": ({}, called('{"a":1}', "done" + REMINDER), called('{"a":1}', "done")),
+    "a question without its reminder": ({}, called('{"a":1}', task="Go." + REMINDER), called('{"a":1}', task="Go.")),
+    "a tool put in before one of the same schema": ({}, described_alike("read", "find"), described_alike("look", "read", "find")),
+    "three small tools in another order": ({}, small_tools("a", "b", "c"), small_tools("c", "b", "a")),
     "another task": ({}, responses("Go.", words(90, "output")), responses("Stay here.", words(90, "output"))),
     "a result left out later": (NAMED, responses("Go.", words(60, "output"), words(150, "next")),
                                 responses("Go.", "[left out]", words(150, "next"))),

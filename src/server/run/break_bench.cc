@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/executor.h"
 #include "server/run/break_finder.h"
+#include "server/run/lookup.h"
 
 namespace kvkeep::server {
 namespace {
@@ -54,7 +55,10 @@ void BM_Explain(benchmark::State& state) {
   const Asker asker{.parts = std::make_shared<PromptParts>(many_parts())};
   const TokenSpan rest = TokenSpan(known).subspan(at);
   const auto difference = difference_at(Position{} + at, prompt, rest, true);
-  breaks.end(job, stats, breaks.find({job, stats, known, &asker, nullptr, {}}), known, 1);
+  EffectiveTokens effective;
+  effective.tokens = known;
+  effective.asker = std::make_shared<Asker>(asker);
+  breaks.end(job, stats, breaks.find({job, stats, known, &asker, nullptr, {}}), effective, 1);
   for (auto _ : state) {
     const auto found = breaks.find({job, stats, prompt, &asker, difference ? &*difference : nullptr, rest});
     benchmark::DoNotOptimize(found);

@@ -7,6 +7,7 @@
 
 #include "base/media_ids.h"
 #include "cache/cache.h"
+#include "server/run/lookup.h"
 
 namespace kvkeep::server {
 namespace {
@@ -50,19 +51,18 @@ bool begins_alike(TokenSpan tokens, TokenSpan other, std::size_t beginning) {
 
 // ---- what clients sent ----
 
-void OwnPrompts::remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens,
-                          std::shared_ptr<const PromptParts> parts) {
+void OwnPrompts::remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens, PromptWithParts prompt) {
   if (tokens.empty() || tokens.size() > most_tokens_) return;
-  const auto goes_on = [&](const Prompt& prompt) {
-    const std::size_t size = prompt.tokens.size();
-    return prompt.owner == owner && prompt.conversation == conversation && size <= tokens.size() &&
-           prompt.tokens.back() == tokens[size - 1] && common_prefix(prompt.tokens, tokens) == size;
+  const auto goes_on = [&](const Prompt& earlier) {
+    const std::size_t size = earlier.tokens.size();
+    return earlier.owner == owner && earlier.conversation == conversation && size <= tokens.size() &&
+           earlier.tokens.back() == tokens[size - 1] && common_prefix(earlier.tokens, tokens) == size;
   };
   if (const auto earlier = std::ranges::find_if(prompts_, goes_on); earlier != prompts_.end()) {
     tokens_ -= earlier->tokens.size();
     prompts_.erase(earlier);
   }
-  prompts_.push_back({owner, conversation, {tokens.begin(), tokens.end()}, std::move(parts)});
+  prompts_.push_back({owner, conversation, {tokens.begin(), tokens.end()}, std::move(prompt)});
   tokens_ += tokens.size();
   while (tokens_ > most_tokens_ || prompts_.size() > kMostPrompts) {
     tokens_ -= prompts_.front().tokens.size();
@@ -95,9 +95,9 @@ explain::KnownFrom OwnPrompts::known_from(std::uint64_t owner, std::uint64_t con
   return sent(false) ? explain::KnownFrom::kAnother : explain::KnownFrom::kUnknown;
 }
 
-const PromptParts* OwnPrompts::parts_of(TokenSpan before, TokenSpan run) const {
-  for (auto prompt = prompts_.rbegin(); prompt != prompts_.rend(); ++prompt) {
-    if (prompt->parts != nullptr && has(*prompt, before, run)) return prompt->parts.get();
+const PromptWithParts* OwnPrompts::parts_of(TokenSpan before, TokenSpan run) const {
+  for (auto sent = prompts_.rbegin(); sent != prompts_.rend(); ++sent) {
+    if (sent->prompt.parts != nullptr && has(*sent, before, run)) return &sent->prompt;
   }
   return nullptr;
 }
@@ -211,16 +211,24 @@ void BreakFinder::add_texts(const BeginningRequest& request, explain::BreakFacts
   const std::size_t at = facts.at->value();
   const TokenSpan here = request.tokens.subspan(at);
   facts.comparison = explain::compare(here, request.known_rest);
+  const TokenSpan run = up_to(request.known_rest, kTokensShown);
   facts.known_from = own_.known_from(asker_of(request.job).owner, asker_of(request.job).conversation,
-                                     request.tokens.first(at), up_to(request.known_rest, kTokensShown));
-  facts.known_parts = own_.parts_of(request.tokens.first(at), up_to(request.known_rest, kTokensShown));
+                                     request.tokens.first(at), run);
+  if (const PromptWithParts* known = own_.parts_of(request.tokens.first(at), run)) {
+    facts.known_parts = known->parts.get();
+    facts.known_prompt_tokens = known->tokens;
+  }
+  facts.tokens = request.tokens;
+  facts.known_rest = request.known_rest;
   const std::size_t before = std::min(at, kTokensBefore);
   const explain::Comparison& compared = facts.comparison;
   facts.text.before = options_->text(request.tokens.subspan(at - before, before));
   facts.text.here = options_->text(up_to(here, std::min(compared.here_gap, kTokensChanged)));
   facts.text.there = options_->text(up_to(request.known_rest, std::min(compared.there_gap, kTokensChanged)));
-  if (compared.runs.empty()) return;
-  facts.text.after = options_->text(up_to(here.subspan(compared.here_gap), kTokensAfter));
+  if (!compared.runs.empty()) {
+    facts.text.after = options_->text(up_to(here.subspan(compared.here_gap), kTokensAfter));
+  }
+  explain::add_calls(facts, options_->text);
 }
 
 void BreakFinder::add_unknown(const BeginningRequest& request, explain::BreakFacts& facts) const {
@@ -262,10 +270,13 @@ void BreakFinder::note_visit(const BeginningRequest& request) {
   if (visits_.size() > kMostVisits) visits_.pop_front();
 }
 
-void BreakFinder::end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found, TokenSpan tokens,
-                      std::int64_t now_ns) {
+void BreakFinder::end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found,
+                      const EffectiveTokens& effective, std::int64_t now_ns) {
   if (!wanted() || job.ahead || found == nullptr) return;
-  if (job.cache_prompt) own_.remember(asker_of(job).owner, asker_of(job).conversation, tokens, asker_of(job).parts);
+  if (job.cache_prompt) {
+    const auto parts = effective.asker != nullptr ? effective.asker->parts : nullptr;
+    own_.remember(asker_of(job).owner, asker_of(job).conversation, effective.tokens, {parts, stats.prompt_tokens});
+  }
   if (options_->sink == nullptr) return;
   options_->sink->on_explained({.id = job.id,
                                 .kind = job.kind,

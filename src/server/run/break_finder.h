@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +22,14 @@ class Cache;
 
 namespace kvkeep::server {
 
+struct EffectiveTokens;
+
+// The parts of a prompt, and its number of tokens; a reply may follow them.
+struct PromptWithParts {
+  std::shared_ptr<const PromptParts> parts = nullptr;  // null: not known
+  std::size_t tokens = 0;
+};
+
 // Remembers what each client sent and received lately, so that a difference shows a client only text of its own:
 // prompts with their replies, by the client's number (Asker::owner), the newest only.
 class OwnPrompts {
@@ -33,18 +40,17 @@ class OwnPrompts {
 
   explicit OwnPrompts(std::size_t most_tokens = kMostTokens) : most_tokens_(most_tokens) {}
 
-  // A prompt that goes on from a remembered one of its conversation (0: not named) takes its place. `parts` are those
-  // of the prompt, or null.
-  void remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens,
-                std::shared_ptr<const PromptParts> parts = nullptr);
+  // A prompt that goes on from a remembered one of its conversation (0: not named) takes its place. `tokens` are those
+  // of the prompt and its reply.
+  void remember(std::uint64_t owner, std::uint64_t conversation, TokenSpan tokens, PromptWithParts prompt = {});
   // Returns true if the owner is known to have sent or received this run of tokens after these.
   bool has(std::uint64_t owner, TokenSpan before, TokenSpan run) const;
   // Returns in which conversation the owner sent this run after these. Unknown if no conversation is named (0), or the
   // owner is not known to have sent the run.
   explain::KnownFrom known_from(std::uint64_t owner, std::uint64_t conversation, TokenSpan before, TokenSpan run) const;
   // Returns the parts of the newest prompt, of any owner, that has this run after these; null if none is remembered.
-  // The parts stay until another prompt is remembered.
-  const PromptParts* parts_of(TokenSpan before, TokenSpan run) const;
+  // They stay until another prompt is remembered.
+  const PromptWithParts* parts_of(TokenSpan before, TokenSpan run) const;
   // Returns how many tokens the prompt shares at most with one that the owner sent or received. Of many that share long
   // parts only the newest are looked at, until kMostCompared times the prompt's tokens were compared.
   std::size_t shared_with(std::uint64_t owner, TokenSpan prompt) const;
@@ -55,7 +61,7 @@ class OwnPrompts {
     std::uint64_t owner;
     std::uint64_t conversation;
     std::vector<TokenId> tokens;
-    std::shared_ptr<const PromptParts> parts;
+    PromptWithParts prompt;
   };
 
   static bool has(const Prompt& prompt, TokenSpan before, TokenSpan run);
@@ -65,8 +71,8 @@ class OwnPrompts {
   std::deque<Prompt> prompts_;  // the oldest first
 };
 
-// Returns the bytes of a run of tokens, markers included.
-using TextOfTokens = std::function<std::string(TokenSpan)>;
+// With markers.
+using TextOfTokens = explain::TextOfRun;
 // Returns the same for people, who are to tell pictures apart: a picture or sound that begins there is
 // "[media 1a2b3c4d]", with bits of its file's name (base/media_ids.h). Such a name is no text that decides: it would
 // pass for a number that changes.
@@ -99,9 +105,9 @@ class BreakFinder {
   bool wanted() const { return options_ != nullptr; }
   // Null if nothing is explained. Call it once for each request, when its prefill begins.
   std::shared_ptr<const FoundBreak> find(const BeginningRequest& request);
-  // The request has ended; `tokens` are those of its prompt and its reply.
-  void end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found, TokenSpan tokens,
-           std::int64_t now_ns);
+  // The request has ended; the tokens are those of its effective prompt and its reply.
+  void end(const Job& job, const JobStats& stats, std::shared_ptr<const FoundBreak> found,
+           const EffectiveTokens& effective, std::int64_t now_ns);
 
  private:
   struct Visit {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/media_ids.h"
+#include "server/run/lookup.h"
 #include "server/run/parts_fixture.h"
 
 namespace kvkeep::server {
@@ -50,13 +51,16 @@ TEST(OwnPrompts, KeepThePartsOfPrompts) {
   const Tokens prompt = counting(100);
   const TokenSpan all(prompt);
   const auto parts = std::make_shared<PromptParts>();
-  own.remember(1, 0, prompt, parts);
+  own.remember(1, 0, prompt, {parts, 90});
   own.remember(2, 0, prompt);
-  EXPECT_EQ(own.parts_of(all.first(50), all.subspan(50, 10)), parts.get()) << "the other prompt has no parts";
+  const PromptWithParts* found = own.parts_of(all.first(50), all.subspan(50, 10));
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->parts, parts) << "the other prompt has no parts";
+  EXPECT_EQ(found->tokens, 90U) << "without its reply";
   EXPECT_EQ(own.parts_of(all.first(49), all.subspan(50, 10)), nullptr) << "another place";
   const auto newer = std::make_shared<PromptParts>();
-  own.remember(3, 0, prompt, newer);
-  EXPECT_EQ(own.parts_of(all.first(50), all.subspan(50, 10)), newer.get());
+  own.remember(3, 0, prompt, {newer, 90});
+  EXPECT_EQ(own.parts_of(all.first(50), all.subspan(50, 10))->parts, newer);
 }
 
 TEST(OwnPrompts, ShareWithTheirOwnersOnly) {
@@ -125,6 +129,12 @@ class BreakFinderTest : public PartsTest {
                         .difference = difference ? &*difference : nullptr,
                         .known_rest = rest});
   }
+  void end(BreakFinder& breaks, std::shared_ptr<const FoundBreak> found, const Tokens& tokens, std::int64_t now_ns) {
+    EffectiveTokens effective;
+    effective.tokens = tokens;
+    effective.asker = job.asker;
+    breaks.end(job, stats, std::move(found), effective, now_ns);
+  }
   static Tokens changed(Tokens tokens, std::size_t at) {
     tokens[at] = 7;
     return tokens;
@@ -168,7 +178,7 @@ TEST_F(BreakFinderTest, ToolsThatAPromptLeavesOutAreNamed) {
   BreakFinder breaks = make();
   const Tokens known = counting(400);
   asker.parts = parts_of(true);
-  breaks.end(job, stats, find(breaks, known, {}), known, 1);
+  end(breaks, find(breaks, known, {}), known, 1);
   Tokens without = known;
   without.erase(without.begin() + 101, without.begin() + 250);
   asker.parts = parts_of(false);
@@ -181,7 +191,7 @@ TEST_F(BreakFinderTest, TheKnownTextIsShownToThoseWhoSentIt) {
   BreakFinder breaks = make();
   const Tokens known = counting(300);
   asker.owner = 5;
-  breaks.end(job, stats, find(breaks, known, {}), known, 1);
+  end(breaks, find(breaks, known, {}), known, 1);
   EXPECT_TRUE(find(breaks, changed(known, 100), known)->texts.shows_there);
   asker.owner = 6;
   EXPECT_FALSE(find(breaks, changed(known, 100), known)->texts.shows_there);
@@ -233,7 +243,7 @@ TEST_F(BreakFinderTest, ALossReachesToTheEndOfWhatTheClientSent) {
   BreakFinder breaks = make();
   asker.owner = 5;
   EXPECT_LE(find(breaks, prompt, {})->found.lost_tokens, 200U);
-  breaks.end(job, stats, find(breaks, prompt, {}), prompt, 1);
+  end(breaks, find(breaks, prompt, {}), prompt, 1);
   EXPECT_EQ(find(breaks, prompt, {})->found.lost_tokens, 1'000U);
   Tokens other = prompt;
   other[600] = 7;
@@ -289,9 +299,9 @@ TEST_F(BreakFinderTest, RequestsAreHandedOverAtTheirEnd) {
   BreakFinder breaks = make();
   job.id = "a";
   asker.program = "agent";
-  breaks.end(job, stats, nullptr, counting(10), 1);
+  end(breaks, nullptr, counting(10), 1);
   EXPECT_TRUE(kept.requests.empty()) << "it never began";
-  breaks.end(job, stats, find(breaks, counting(100), {}), counting(100), 42);
+  end(breaks, find(breaks, counting(100), {}), counting(100), 42);
   ASSERT_EQ(kept.requests.size(), 1U);
   EXPECT_EQ(kept.requests[0].id, "a");
   EXPECT_EQ(kept.requests[0].client, "agent");
@@ -303,7 +313,7 @@ TEST_F(BreakFinderTest, OnlyPrefilledTokensAreLost) {
   auto found = std::make_shared<FoundBreak>();
   found->found.lost_tokens = 100'000;
   stats.prefilled_tokens = 2'000;
-  breaks.end(job, stats, found, counting(10), 1);
+  end(breaks, found, counting(10), 1);
   ASSERT_EQ(kept.requests.size(), 1U);
   EXPECT_EQ(kept.requests[0].found->found.lost_tokens, 2'000U) << "its client left";
   EXPECT_EQ(found->found.lost_tokens, 100'000U);

@@ -544,7 +544,7 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   inbox_.note_ended({request.job.ahead, request.job.owner, clock_.monotonic_ns(), how, request.stats, ended.found});
   places_->note_end(request, how, clock_.wall_ns());
   for (const auto& branch : request.branches) finish(*branch, how, error);
-  breaks_->end(request.job, request.stats, request.found_break, request.effective.tokens, clock_.wall_ns());
+  breaks_->end(request.job, request.stats, request.found_break, request.effective, clock_.wall_ns());
   sink->on_done(how, request.stats, error);
   request.phase == Phase::kLoading ? request.restore.abandon() : request.restore.end();
   if (request.seq) {
