@@ -227,6 +227,9 @@ class Diagnoser::Memory {
     facts.known_rest = there;
     explain::add_calls(facts, [this](TokenSpan words) { return words_.text(words, words.size()); });
     made.before = explain::line_before(facts.text.before);
+    explain::OtherValues values(ids, *facts.at);
+    for (const Earlier& other : earlier_) values.add(other.ids);
+    facts.other_values = values.count();
     made.here = words_.text(here, kWordsShown);
     made.there = words_.text(there, kWordsShown);
   }

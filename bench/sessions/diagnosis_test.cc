@@ -152,10 +152,11 @@ TEST(Diagnosis, TakesTheBlocksOfAMessageAsOneText) {
                          block(task)};
     return Json{{"messages", {{{"role", "user"}, {"content", blocks}}}}};
   };
-  const auto found = diagnosed({body("calm", "go"), body("loud", "go"), body("calm", "stay")});
-  EXPECT_EQ(to_string(found[1].found.kind), "volatile-text");
-  EXPECT_GT(found[1].found.lost_tokens, 60U);
-  EXPECT_EQ(to_string(found[2].found.kind), "new-content") << "another task";
+  const auto found = diagnosed({body("calm", "go"), body("loud", "go"), body("dark", "go"), body("calm", "stay")});
+  EXPECT_EQ(to_string(found[1].found.kind), "message-changed") << "an edit, as far as is known";
+  EXPECT_EQ(to_string(found[2].found.kind), "volatile-text");
+  EXPECT_GT(found[2].found.lost_tokens, 60U);
+  EXPECT_EQ(to_string(found[3].found.kind), "new-content") << "another task";
 }
 
 // As a template gets them: one message for each result, and one for the text after them.

@@ -171,11 +171,20 @@ std::string_view advice(const CacheBreak& found) {
              "model name that it does not know, --stabilize all,late-system does so.";
     case kNothingKnown: return "";
     case kVolatileText:
-      return found.what == VolatileText::kBillingLine
-                 ? "Do not switch off --stabilize billing-line, which leaves this line out."
+      if (found.what == VolatileText::kBillingLine) {
+        return "Do not switch off --stabilize billing-line, which leaves this line out.";
+      }
+      return found.what == VolatileText::kNone
+                 ? "The client sent at least three different texts here: put what changes at the end of the prompt or "
+                   "into the last message."
                  : "Put the text that changes at the end of the prompt or into the last message, or make it coarser "
                    "(a date without the time).";
     case kMessageChanged:
+      if (!found.has_place || found.place.role == PromptRole::kSystem) {
+        return "A text before text that stayed the same was changed, which costs this prefill once. If it changes "
+               "often, "
+               "put it at the end of the prompt.";
+      }
       return "The client changed, inserted or left out an earlier message. Append instead, and shorten a conversation "
              "rarely and in one step.";
     case kToolsReordered: return "Send the tools in the same order each time, for instance sorted by name.";

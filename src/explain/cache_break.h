@@ -21,8 +21,8 @@ enum class BreakKind : std::uint8_t {
   kNone,              // the whole prompt was reused
   kNewContent,        // the rest came for the first time
   kNothingKnown,      // no known prompt begins like it
-  kVolatileText,      // a text that changes each time stands before text that stayed the same
-  kMessageChanged,    // an earlier message was edited, put in or left out in its conversation
+  kVolatileText,      // a text that changes again and again stands before text that stayed the same
+  kMessageChanged,    // a text was edited, put in or left out before text that stayed the same
   kToolsReordered,    // the same tools in another order
   kToolsChanged,      // tools were described anew, put in or left out
   kCallReserialised,  // a call came back with the same arguments in other words
@@ -42,6 +42,8 @@ enum class BreakKind : std::uint8_t {
 };
 // Fewer tokens that two prompts share after their difference are no loss; fewer lost tokens of any kind are no offence.
 inline constexpr std::size_t kLeastLost = 32;
+// A text changes again and again if its client sent so many others in its place: one other may be an edit.
+inline constexpr std::size_t kLeastValues = 2;
 inline constexpr std::size_t kBreakKinds = static_cast<std::size_t>(BreakKind::kNotCacheable) + 1;
 std::string_view to_string(BreakKind kind);  // "volatile-text"
 // The request or the server does not use the cache: nothing was looked up, and the whole prompt counts as lost.
@@ -98,7 +100,8 @@ struct BreakText {
   std::string after;  // shared text after that, if there is any
 };
 
-// Words of the calls in which a difference lies, from the difference to their end; what both have alike may be left out.
+// Words of the calls in which a difference lies, from the difference to their end; what both have alike may be left
+// out.
 struct CallWords {
   std::string here;
   std::string there;
@@ -125,8 +128,8 @@ struct BreakFacts {
   Hindrance hindrance = Hindrance::kNone;
   std::optional<Position> at = {};  // the first token that differs from the nearest known prompt; empty: none differs
   Comparison comparison = {};       // from there on
-  const PromptParts* parts = nullptr;        // null: the prompt has no messages
-  const PromptParts* known_parts = nullptr;  // of the nearest known prompt; null: not known
+  const PromptParts* parts = nullptr;          // null: the prompt has no messages
+  const PromptParts* known_parts = nullptr;    // of the nearest known prompt; null: not known
   std::size_t known_prompt_tokens = SIZE_MAX;  // of that prompt; the reply to it may follow
   TokenSpan tokens = {};                       // of the prompt, with a known prompt's parts
   TokenSpan known_rest = {};                   // the known prompt from the difference on
@@ -135,8 +138,9 @@ struct BreakFacts {
   KnownFrom known_from = KnownFrom::kUnknown;
   ThoughtTags thoughts = {};
   std::optional<LostState> lost = {};
-  bool other_settings = false;  // the directory has this prompt for another model or other flags
-  bool other_salt = false;      // the session sent a prompt that begins like it with another salt
+  std::size_t other_values = 0;  // texts that the client sent at the place of the difference, without this prompt's own
+  bool other_settings = false;   // the directory has this prompt for another model or other flags
+  bool other_salt = false;       // the session sent a prompt that begins like it with another salt
 };
 
 struct CacheBreak {

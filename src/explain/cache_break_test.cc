@@ -65,7 +65,15 @@ TEST(CacheBreak, VolatileTextStandsBeforeTextThatStayed) {
   EXPECT_EQ(found.what, VolatileText::kDate);
   EXPECT_EQ(found.lost_tokens, 789U);
   EXPECT_EQ(place_name(found), "system");
-  EXPECT_EQ(Differing(20, changed(3, 3, 780)).kind(), kVolatileText) << "a line that is not known to change";
+  Differing name(20, changed(3, 3, 780));
+  EXPECT_EQ(name.kind(), kMessageChanged) << "a line that is not known to change";
+  EXPECT_TRUE(advice(name.find()).contains("If it changes often")) << advice(name.find());
+  name.facts.other_values = 1;
+  EXPECT_EQ(name.kind(), kMessageChanged) << "it was edited";
+  name.facts.other_values = 2;
+  EXPECT_EQ(name.kind(), kVolatileText) << "the client sent two others before";
+  EXPECT_EQ(name.find().what, VolatileText::kNone);
+  EXPECT_TRUE(advice(name.find()).contains("three different texts")) << advice(name.find());
   EXPECT_EQ(Differing(620, changed(1, 1, 180), {"Now: 2026-05-04 17:0", "5", "6", "\n"}).kind(), kVolatileText)
       << "a tool that prints the time";
   EXPECT_EQ(Differing(40, changed(1, 1, 0)).kind(), kNewContent) << "nothing after it stayed";
@@ -82,6 +90,7 @@ TEST(CacheBreak, BlocksOfAMessageAreOneText) {
     const auto second = parts.parts.insert(after, {Position{at + 2}, block});
     parts.parts.insert(second, {Position{at}, {}});
   };
+  early.facts.other_values = 2;
   EXPECT_EQ(early.kind(), kVolatileText) << "one block";
   split(early.parts, 350);
   EXPECT_EQ(early.kind(), kVolatileText) << "the second block stayed";
@@ -106,7 +115,9 @@ TEST(CacheBreak, AnotherTaskIsNew) {
   EXPECT_EQ(found.kind, kNewContent) << "it ends with the message";
   EXPECT_EQ(found.lost_tokens, 300U);
   EXPECT_NE(advice(found), "");
-  EXPECT_EQ(Differing(312, changed(5, 6, 480)).kind(), kVolatileText) << "the message goes on the same";
+  Differing line(312, changed(5, 6, 480));
+  line.facts.other_values = 2;
+  EXPECT_EQ(line.kind(), kVolatileText) << "the message goes on the same";
   EXPECT_EQ(Differing(312, changed(86, 6, 400)).kind(), kNewContent) << "only its full stop is the same";
   EXPECT_EQ(Differing(712, changed(98, 300, 0)).kind(), kNewContent);
 }
@@ -273,6 +284,8 @@ TEST(CacheBreak, TheTemplatesOwnWords) {
 TEST(CacheBreak, PromptsWithoutMessages) {
   Differing plain(40, changed(1, 1, 700));
   plain.facts.parts = nullptr;
+  EXPECT_EQ(plain.kind(), kMessageChanged);
+  plain.facts.other_values = 2;
   EXPECT_EQ(plain.kind(), kVolatileText);
   EXPECT_EQ(place_name(plain.find()), "the prompt");
   plain.facts.comparison = changed(300, 20, 400);
@@ -291,7 +304,7 @@ TEST(CacheBreak, LossesComeBeforeDifferences) {
   lost.facts.lost->cause = LossCause::kDamaged;
   EXPECT_EQ(lost.kind(), kDamaged);
   lost.facts.lost->tokens = 3;
-  EXPECT_EQ(lost.kind(), kVolatileText) << "next to nothing was lost";
+  EXPECT_EQ(lost.kind(), kMessageChanged) << "next to nothing was lost";
 }
 
 TEST(CacheBreak, PointsThatAreMissing) {
@@ -302,7 +315,7 @@ TEST(CacheBreak, PointsThatAreMissing) {
   EXPECT_EQ(find_break(facts).kind, kEvicted) << "a deeper point was there once";
   Differing parted(20, changed(1, 1, 700));
   parted.facts.cached_tokens = 0;
-  EXPECT_EQ(parted.kind(), kVolatileText);
+  EXPECT_EQ(parted.kind(), kMessageChanged);
   EXPECT_EQ(parted.find().lost_tokens, 720U) << "and the tokens back to the point";
   Differing fresh(712, changed(98, 300, 0));
   fresh.facts.cached_tokens = 300;
@@ -466,7 +479,8 @@ CacheBreak break_between(const Written& here, const Written& known, std::size_t 
 
 // What clients change at a conversation of two questions with a call in the first answer. "" is an empty text.
 struct Told {
-  std::vector<std::string> tools = {" {\"name\": read" + some(40, "read") + " }", " {\"name\": find" + some(40, "find") + " }"};
+  std::vector<std::string> tools = {" {\"name\": read" + some(40, "read") + " }",
+                                    " {\"name\": find" + some(40, "find") + " }"};
   std::string system = some(30, "rule");
   std::string question = some(20, "question");
   std::string thought = some(20, "thought");
@@ -479,11 +493,16 @@ struct Told {
   Written written(bool reply = false) const {
     Written prompt;
     prompt.words(" <s> system").add({PromptField::kContent, PromptRole::kSystem, 0}, system).words(" <end> tools");
-    for (std::uint32_t i = 0; i < tools.size(); ++i) prompt.add({PromptField::kTool, PromptRole::kNone, i}, tools[i]).words(" ;");
-    prompt.words(" <end> <s> user").add({PromptField::kContent, PromptRole::kUser, 1}, question).words(" <end> <s> assistant <think>");
+    for (std::uint32_t i = 0; i < tools.size(); ++i)
+      prompt.add({PromptField::kTool, PromptRole::kNone, i}, tools[i]).words(" ;");
+    prompt.words(" <end> <s> user")
+        .add({PromptField::kContent, PromptRole::kUser, 1}, question)
+        .words(" <end> <s> assistant <think>");
     prompt.add({PromptField::kThinking, PromptRole::kAssistant, 2}, thought).words(" </think> <call> {");
-    prompt.add({PromptField::kCalls, PromptRole::kAssistant, 2}, call).words(end_of_call + " </call> <end> <s> tool <result>");
-    prompt.add({PromptField::kContent, PromptRole::kTool, 3}, result).words(" </result> <end> <s> assistant <think> </think> <answer>");
+    prompt.add({PromptField::kCalls, PromptRole::kAssistant, 2}, call)
+        .words(end_of_call + " </call> <end> <s> tool <result>");
+    prompt.add({PromptField::kContent, PromptRole::kTool, 3}, result)
+        .words(" </result> <end> <s> assistant <think> </think> <answer>");
     if (reply) return append(std::move(prompt), answer);
     prompt.add({PromptField::kContent, PromptRole::kAssistant, 4}, answer);
     prompt.words(" <end> <s> user <question>").add({PromptField::kContent, PromptRole::kUser, 5}, some(50, "more"));
@@ -559,8 +578,11 @@ TEST(TwoPrompts, AReplyComesBackChanged) {
 TEST(TwoPrompts, MessagesLeftOutAreNoWordsOfTheTemplate) {
   const auto written = [](bool all, const std::string& words) {
     Written prompt;
-    prompt.words(" <s> system").add({PromptField::kContent, PromptRole::kSystem, 0}, some(40, "rule")).words(words + " <end> <s>");
-    if (all) prompt.words(" assistant").add({PromptField::kContent, PromptRole::kAssistant, 1}, " yes").words(" <end> <s>");
+    prompt.words(" <s> system")
+        .add({PromptField::kContent, PromptRole::kSystem, 0}, some(40, "rule"))
+        .words(words + " <end> <s>");
+    if (all)
+      prompt.words(" assistant").add({PromptField::kContent, PromptRole::kAssistant, 1}, " yes").words(" <end> <s>");
     prompt.words(" user").add({PromptField::kContent, PromptRole::kUser, all ? 2U : 1U}, some(60, "question"));
     prompt.words(" <end>");
     return prompt;
@@ -575,8 +597,8 @@ TEST(TwoPrompts, MessagesLeftOutAreNoWordsOfTheTemplate) {
 }
 
 TEST(TwoPrompts, CallsAreComparedAsAWhole) {
-  const Told known{.call = " edit \"file\": \"a.py\", \"old\": \"" + some(30, "old") + "\", \"new\": \"" + some(20, "new") +
-                           "\", \"timeout\":",
+  const Told known{.call = " edit \"file\": \"a.py\", \"old\": \"" + some(30, "old") + "\", \"new\": \"" +
+                           some(20, "new") + "\", \"timeout\":",
                    .end_of_call = " 1000 }"};
   Told now = known;
   now.call = " edit \"new\": \"" + some(20, "new") + "\", \"old\": \"" + some(30, "old") +

@@ -12,6 +12,10 @@ constexpr std::size_t kNear = 24;
 // One of so many stretches of kLeastRun tokens is a sample, on both sides the same ones.
 constexpr unsigned kSampleBits = 3;
 
+// A value at a place is told by so many of its first tokens, its place by so many tokens before it.
+constexpr std::size_t kValue = 4;
+constexpr std::size_t kBeforeValue = 16;
+
 struct Pair {
   std::size_t here;
   std::size_t there;
@@ -153,5 +157,20 @@ class Comparer {
 }  // namespace
 
 Comparison compare(TokenSpan here, TokenSpan there) { return Comparer(here, there).run(); }
+
+OtherValues::OtherValues(TokenSpan prompt, Position at)
+    : before_(prompt.first(at.value()).last(std::min<std::size_t>(at.value(), kBeforeValue))),
+      own_(prompt.subspan(at.value(), std::min<std::size_t>(prompt.size() - at.value(), kValue))),
+      at_(at) {}
+
+void OtherValues::add(TokenSpan other) {
+  if (other.size() < at_.value() + kValue) return;
+  const auto same = [](TokenSpan a, TokenSpan b) { return std::ranges::equal(a, b); };
+  if (!same(other.subspan(at_.value() - before_.size(), before_.size()), before_)) return;
+  const TokenSpan value = other.subspan(at_.value(), kValue);
+  const bool is_known =
+      same(value, own_) || std::ranges::any_of(values_, [&](TokenSpan one) { return same(one, value); });
+  if (!is_known) values_.push_back(value);
+}
 
 }  // namespace kvkeep::explain

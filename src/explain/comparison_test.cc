@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -163,6 +164,35 @@ TEST(Comparison, FindsWhatStayed) {
     EXPECT_EQ(found.common, stayed);
     EXPECT_EQ(found.moved, 0U);
   }
+}
+
+TEST(OtherValues, AreCountedWhereAPromptHasItsOwn) {
+  const auto prompt = [](TokenId value, TokenId before = 19) {
+    std::vector<TokenId> tokens(60);
+    std::iota(tokens.begin(), tokens.end(), 0);
+    tokens[19] = before;
+    tokens[20] = value;
+    return tokens;
+  };
+  const auto mine = prompt(100);
+  const auto one = prompt(200);
+  const auto other = prompt(300);
+  const auto elsewhere = prompt(400, 7);
+  OtherValues values(mine, Position{20});
+  values.add(mine);
+  EXPECT_EQ(values.count(), 0U) << "its own";
+  values.add(one);
+  values.add(one);
+  EXPECT_EQ(values.count(), 1U) << "each counts once";
+  values.add(elsewhere);
+  EXPECT_EQ(values.count(), 1U) << "after other text";
+  values.add(TokenSpan(other).first(22));
+  EXPECT_EQ(values.count(), 1U) << "a prompt that ends there";
+  values.add(other);
+  EXPECT_EQ(values.count(), 2U);
+  OtherValues first(mine, Position{0});
+  first.add(one);
+  EXPECT_EQ(first.count(), 0U) << "the first token is the same";
 }
 
 }  // namespace

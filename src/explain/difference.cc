@@ -60,8 +60,8 @@ bool says_the_same(const CallWords& calls, KnownFrom from) {
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \n\t") == std::string_view::npos; }
 
-// One text is the beginning of the other one, up to a whole word: a token may join the last sign that stays with what is
-// put in after it.
+// One text is the beginning of the other one, up to a whole word: a token may join the last sign that stays with what
+// is put in after it.
 bool begins_with_other(std::string_view text, std::string_view other) {
   if (text.size() < other.size()) std::swap(text, other);
   if (other.empty() || !text.starts_with(other)) return false;
@@ -88,9 +88,7 @@ struct Side {
 struct FieldText {
   PromptPlace place;
   TokenSpan text;
-  bool operator==(const FieldText& other) const {
-    return place == other.place && std::ranges::equal(text, other.text);
-  }
+  bool operator==(const FieldText& other) const { return place == other.place && std::ranges::equal(text, other.text); }
 };
 
 // Returns the texts of messages and tools among the first tokens after the difference.
@@ -266,6 +264,8 @@ class Difference {
   bool was_cut() const {
     return facts_.comparison.here_gap <= kShortChange && facts_.comparison.there_gap > kShortChange;
   }
+  // A short text in place of others, which were different each time.
+  bool is_one_of_many() const { return is_short() && replaced() && facts_.other_values >= kLeastValues; }
   bool in(KnownFrom conversation) const { return facts_.known_from == conversation; }
   // The same field goes on after the change, for more than a full stop.
   bool goes_on() const { return *facts_.at + facts_.comparison.here_gap + kLeastRun <= part_end_; }
@@ -398,7 +398,7 @@ class Difference {
   }
 
   BreakKind kind_without_messages(VolatileText what) const {
-    if (is_short() && (replaced() || what != VolatileText::kNone)) return BreakKind::kVolatileText;
+    if (is_one_of_many() || (is_short() && what != VolatileText::kNone)) return BreakKind::kVolatileText;
     return BreakKind::kMessageChanged;
   }
 
@@ -407,7 +407,7 @@ class Difference {
     if (place_.role == PromptRole::kTool || place_.role == PromptRole::kAssistant) return kind_in_answer(what);
     if (what == VolatileText::kBillingLine || what == VolatileText::kGitStatus) return BreakKind::kVolatileText;
     if (is_short() && what != VolatileText::kNone) return BreakKind::kVolatileText;
-    if (is_short() && replaced() && goes_on()) return BreakKind::kVolatileText;
+    if (is_one_of_many() && goes_on()) return BreakKind::kVolatileText;
     // Another task before text that stayed: nothing of it was there before.
     const bool task = place_.role == PromptRole::kUser && place_.field == PromptField::kContent && !goes_on();
     const bool is_new = in(KnownFrom::kAnother) || (in(KnownFrom::kUnknown) && has_other_text());

@@ -102,6 +102,14 @@ const PromptWithParts* OwnPrompts::parts_of(TokenSpan before, TokenSpan run) con
   return nullptr;
 }
 
+std::size_t OwnPrompts::values_at(std::uint64_t owner, TokenSpan prompt, Position at) const {
+  explain::OtherValues values(prompt, at);
+  for (const Prompt& sent : prompts_) {
+    if (sent.owner == owner) values.add(sent.tokens);
+  }
+  return values.count();
+}
+
 // The newest first, which often share the most. Texts that differ at one place only are compared up to there: of many
 // long ones that would take longer than everything else.
 std::size_t OwnPrompts::shared_with(std::uint64_t owner, TokenSpan prompt) const {
@@ -212,14 +220,15 @@ void BreakFinder::add_texts(const BeginningRequest& request, explain::BreakFacts
   const TokenSpan here = request.tokens.subspan(at);
   facts.comparison = explain::compare(here, request.known_rest);
   const TokenSpan run = up_to(request.known_rest, kTokensShown);
-  facts.known_from = own_.known_from(asker_of(request.job).owner, asker_of(request.job).conversation,
-                                     request.tokens.first(at), run);
+  facts.known_from =
+      own_.known_from(asker_of(request.job).owner, asker_of(request.job).conversation, request.tokens.first(at), run);
   if (const PromptWithParts* known = own_.parts_of(request.tokens.first(at), run)) {
     facts.known_parts = known->parts.get();
     facts.known_prompt_tokens = known->tokens;
   }
   facts.tokens = request.tokens;
   facts.known_rest = request.known_rest;
+  facts.other_values = own_.values_at(asker_of(request.job).owner, request.tokens, *facts.at);
   const std::size_t before = std::min(at, kTokensBefore);
   const explain::Comparison& compared = facts.comparison;
   facts.text.before = options_->text(request.tokens.subspan(at - before, before));

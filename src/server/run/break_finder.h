@@ -51,6 +51,8 @@ class OwnPrompts {
   // Returns the parts of the newest prompt, of any owner, that has this run after these; null if none is remembered.
   // They stay until another prompt is remembered.
   const PromptWithParts* parts_of(TokenSpan before, TokenSpan run) const;
+  // Returns how many other texts the owner sent where this prompt has its own (explain::OtherValues).
+  std::size_t values_at(std::uint64_t owner, TokenSpan prompt, Position at) const;
   // Returns how many tokens the prompt shares at most with one that the owner sent or received. Of many that share long
   // parts only the newest are looked at, until kMostCompared times the prompt's tokens were compared.
   std::size_t shared_with(std::uint64_t owner, TokenSpan prompt) const;

@@ -159,12 +159,76 @@ TEST_F(BreakFinderTest, WithoutTextNothingIsExplained) {
 TEST_F(BreakFinderTest, ADifferenceHasTextsAndALoss) {
   BreakFinder breaks = make();
   const auto found = find(breaks, changed(counting(300), 100), counting(300));
-  EXPECT_EQ(found->found.kind, BreakKind::kVolatileText);
+  EXPECT_EQ(found->found.kind, BreakKind::kMessageChanged);
   EXPECT_EQ(found->found.lost_tokens, 199U);
   EXPECT_TRUE(found->texts.here.starts_with(" 7 201 "));
   EXPECT_TRUE(found->texts.there.starts_with(" 200 201 "));
   EXPECT_TRUE(found->texts.before.ends_with(" 198 199"));
   EXPECT_FALSE(found->texts.shows_there) << "nobody is known to have sent it";
+}
+
+// One other text may be an edit.
+TEST_F(BreakFinderTest, ATextIsVolatileIfItsClientSentTwoOthersThere) {
+  BreakFinder breaks = make();
+  const auto named = [](TokenId name) {
+    Tokens tokens = counting(300);
+    tokens[100] = name;
+    return tokens;
+  };
+  asker.owner = 5;
+  for (const TokenId name : {900, 901}) end(breaks, find(breaks, named(name), {}), named(name), 1);
+  asker.owner = 6;
+  EXPECT_EQ(to_string(find(breaks, named(902), named(901))->found.kind), "message-changed") << "another client's";
+  asker.owner = 5;
+  EXPECT_EQ(to_string(find(breaks, named(902), named(901))->found.kind), "volatile-text");
+  EXPECT_EQ(to_string(find(breaks, named(901), named(900))->found.kind), "message-changed")
+      << "one of the two is its own";
+}
+
+// Turns were replaced by the ids that were sampled: the parts are those of what was evaluated.
+TEST_F(BreakFinderTest, PartsAreThoseOfTheEvaluatedPrompt) {
+  BreakFinder breaks = make();
+  const Tokens known = counting(400);
+  const auto found = find(breaks, known, {});
+  EffectiveTokens effective;
+  effective.tokens = known;
+  auto evaluated = std::make_shared<Asker>();
+  auto parts = std::make_shared<PromptParts>();
+  parts->parts = {{Position{}, {}}, {Position{100}, {PromptField::kTool, PromptRole::kNone, 0}}, {Position{200}, {}}};
+  parts->tools = 1;
+  evaluated->parts = parts;
+  effective.asker = evaluated;
+  breaks.end(job, stats, found, effective, 1);
+  Tokens without = known;
+  without.erase(without.begin() + 100, without.begin() + 200);
+  auto none = std::make_shared<PromptParts>();
+  none->parts = {{Position{}, {}}};
+  asker.parts = none;
+  EXPECT_EQ(place_name(find(breaks, without, known)->found), "tool 1");
+}
+
+TEST_F(BreakFinderTest, AReplyThatComesBackShorterIsAnEdit) {
+  const auto parts_of = [](std::uint32_t answer, std::uint32_t end) {
+    auto parts = std::make_shared<PromptParts>();
+    parts->parts = {{Position{}, {PromptField::kContent, PromptRole::kUser, 0}}, {Position{100}, {}}};
+    parts->messages = 1;
+    if (answer == 0) return parts;
+    parts->parts.push_back({Position{answer}, {PromptField::kContent, PromptRole::kAssistant, 1}});
+    parts->parts.push_back({Position{end}, {}});
+    parts->messages = 2;
+    return parts;
+  };
+  BreakFinder breaks = make();
+  const Tokens known = counting(300);  // the answer of 20 tokens begins at 105
+  asker.parts = parts_of(0, 0);
+  const auto found = find(breaks, Tokens(known.begin(), known.begin() + 105), {});
+  end(breaks, found, known, 1);
+  Tokens shorter = known;
+  shorter.erase(shorter.begin() + 120, shorter.begin() + 125);
+  asker.parts = parts_of(105, 120);
+  const auto edited = find(breaks, shorter, known)->found;
+  EXPECT_EQ(to_string(edited.kind), "message-changed");
+  EXPECT_EQ(place_name(edited), "message 2 (assistant)");
 }
 
 TEST_F(BreakFinderTest, ToolsThatAPromptLeavesOutAreNamed) {
