@@ -165,13 +165,13 @@ Status report_directory(const DoctorOptions& options, Report& report) {
 }
 
 // Recordings are looked at as if all were played on one server, one after the other.
-Result<std::vector<DoctorSection>> recorded_sections(const std::vector<std::string>& files) {
+Result<std::vector<DoctorSection>> recorded_sections(const DoctorOptions& options) {
   std::vector<DoctorSection> sections;
-  bench::Diagnoser diagnoser;
-  DoctorSection all{.title = fmt::format("All {} recordings", files.size()),
+  bench::Diagnoser diagnoser(options.server && !options.server->stabilizers.billing_line);
+  DoctorSection all{.title = fmt::format("All {} recordings", options.files.size()),
                     .misses = explain::Misses(),
                     .offenders = explain::Offenders()};
-  for (const std::string& file : files) {
+  for (const std::string& file : options.files) {
     TRY_ASSIGN(const std::string recording, read_recording(file));
     std::optional<bench::Diagnosis> found = bench::read_trace(recording);
     if (!found) {
@@ -185,7 +185,7 @@ Result<std::vector<DoctorSection>> recorded_sections(const std::vector<std::stri
                         .misses = std::move(found->misses),
                         .offenders = std::move(found->offenders)});
   }
-  if (files.size() > 1) sections.push_back(std::move(all));
+  if (options.files.size() > 1) sections.push_back(std::move(all));
   return sections;
 }
 
@@ -193,7 +193,7 @@ Result<std::vector<DoctorSection>> recorded_sections(const std::vector<std::stri
 
 Result<int> run_doctor(const DoctorOptions& options) {
   // Read first, although shown last: a mistyped name should cost neither a test of the disk nor half a report.
-  TRY_ASSIGN(std::vector<DoctorSection> recorded, recorded_sections(options.files));
+  TRY_ASSIGN(std::vector<DoctorSection> recorded, recorded_sections(options));
   Report report(options.json);
   TRY(report_directory(options, report));
   if (options.server) report.add({.title = "Settings", .findings = judge_settings(*options.server)});

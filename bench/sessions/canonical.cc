@@ -33,6 +33,12 @@ std::string sorted_json(const Json& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Returns the JSON of a text in one form, or the text if it is no JSON.
+std::string same_for_same(const std::string& text) {
+  const Result<Json> parsed = parse_json(text);
+  return parsed ? sorted_json(*parsed) : text;
+}
+
 // Returns a role or name unchanged, unless it could break its line.
 std::string word(const std::string& text) {
   const bool plain = !text.empty() && text.find_first_not_of(
@@ -63,10 +69,12 @@ constexpr std::array kMessageFields = {"role",      "content",      "cache_contr
 
 class Writer {
  public:
+  explicit Writer(CanonicalForm form) : form_(form) {}
+
   void tools(const Json& body) {
     const Json* list = field(body, "tools");
     if (list == nullptr || !list->is_array()) return;
-    for (const Json& tool : *list) section("tool", sorted_json(without(tool, {"cache_control"})), "%end\n");
+    for (const Json& tool : *list) section("tool", json(without(tool, {"cache_control"})), "%end\n");
   }
 
   // System text outside the messages; empty if there is none.
@@ -94,14 +102,15 @@ class Writer {
 
   void prompt(const Json& body) {
     const Json* prompt = field(body, "prompt");
-    if (prompt != nullptr)
-      out_ += prompt->is_string() ? escaped(prompt->get_ref<const std::string&>()) : sorted_json(*prompt);
-    if (const Json* suffix = field(body, "suffix")) out_ += "\n%suffix\n" + sorted_json(*suffix);
+    if (prompt != nullptr) out_ += prompt->is_string() ? escaped(prompt->get_ref<const std::string&>()) : json(*prompt);
+    if (const Json* suffix = field(body, "suffix")) out_ += "\n%suffix\n" + json(*suffix);
   }
 
   std::string take() { return std::move(out_); }
 
  private:
+  std::string json(const Json& value) const { return form_.as_sent ? to_line(value) : sorted_json(value); }
+
   static std::string escaped(std::string_view text) {
     std::string out;
     bool at_line_begin = true;
@@ -129,22 +138,21 @@ class Writer {
     std::string body;
     if (arguments != nullptr && arguments->is_string()) {
       const auto& raw = arguments->get_ref<const std::string&>();
-      const Result<Json> parsed = parse_json(raw);
-      body = parsed ? sorted_json(*parsed) : raw;
+      body = form_.as_sent ? raw : same_for_same(raw);
     } else if (arguments != nullptr) {
-      body = sorted_json(*arguments);
+      body = json(*arguments);
     }
     section(fmt::format("call {} {}", number_of(id), word(name)), body);
   }
 
   void content(const Json& content, const std::string& role) {
     if (content.is_string()) return text_of(content.get_ref<const std::string&>(), role);
-    if (!content.is_array()) return section("part", sorted_json(content));
+    if (!content.is_array()) return section("part", json(content));
     for (const Json& block : content) this->block(block, role);
   }
 
   void text_of(std::string_view text, const std::string& role) {
-    this->text(is_system(role) ? without_billing_line(text) : text);
+    this->text(is_system(role) && !form_.billing_line ? without_billing_line(text) : text);
   }
 
   void block(const Json& block, const std::string& role) {
@@ -154,7 +162,7 @@ class Writer {
     if (const Json* text = field(block, "text"); is_text && text != nullptr && text->is_string()) {
       text_of(text->get_ref<const std::string&>(), role);
       const Json rest = without(block, {"type", "text", "cache_control", "annotations", "logprobs"});
-      if (!rest.empty()) section("part", sorted_json(rest));
+      if (!rest.empty()) section("part", json(rest));
     } else if (type == "thinking") {
       section("reasoning", text_field(block, "thinking"));
     } else if (type == "tool_use") {
@@ -164,7 +172,7 @@ class Writer {
     } else {
       Json part = without(block, {"cache_control"});
       shorten_files(part);
-      section("part", sorted_json(part));
+      section("part", json(part));
     }
   }
 
@@ -177,7 +185,7 @@ class Writer {
   }
 
   void message(const Json& message) {
-    if (!message.is_object()) return section("part", sorted_json(message));
+    if (!message.is_object()) return section("part", json(message));
     const std::string role = text_field(message, "role");
     open(role);
     if (const Json* id = field(message, "tool_call_id"); id != nullptr && id->is_string()) {
@@ -198,7 +206,7 @@ class Writer {
     for (const Json& one : *list) {
       const Json* function = field(one, "function");
       if (function == nullptr) {
-        section("part", sorted_json(without(one, {"id"})));
+        section("part", json(without(one, {"id"})));
       } else {
         call(text_field(one, "id"), text_field(*function, "name"), field(*function, "arguments"));
       }
@@ -209,7 +217,7 @@ class Writer {
     const nlohmann::json sorted(message);
     for (const auto& [name, value] : sorted.items()) {
       if (value.is_null() || std::ranges::find(kMessageFields, name) != kMessageFields.end()) continue;
-      section("field " + word(name), value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      section("field " + word(name), json(message.at(name)));
     }
   }
 
@@ -226,19 +234,21 @@ class Writer {
     } else if (field(item, "role") != nullptr || type.empty()) {
       message(item);
     } else {
-      section("part", sorted_json(without(item, {"id", "status", "encrypted_content"})), "%end\n");
+      section("part", json(without(item, {"id", "status", "encrypted_content"})), "%end\n");
     }
   }
 
+  const CanonicalForm form_;
   std::string out_;
   std::map<std::string, std::size_t> numbers_;  // ids of tool calls
 };
 
 }  // namespace
 
-std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body, CanonicalOrder order) {
+std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body, CanonicalOrder order,
+                           CanonicalForm form) {
   if (!body.is_object() || dialect == Dialect::kOther) return "";
-  Writer writer;
+  Writer writer(form);
   if (dialect == Dialect::kOpenAiCompletion) {
     writer.prompt(body);
     return writer.take();

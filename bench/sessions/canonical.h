@@ -31,10 +31,16 @@ namespace kvkeep::bench {
 
 enum class CanonicalOrder : std::uint8_t { kToolsFirst, kSystemFirst };
 
+// The default is what a perfect cache may take as the same. For those who look for what clients change, more counts.
+struct CanonicalForm {
+  bool as_sent = false;       // JSON: the order of its keys, and blanks and numbers of arguments that are strings
+  bool billing_line = false;  // it stays
+};
+
 // Returns one text per request; a conversation that continues has the earlier text as its prefix. Never fails: unknown
 // parts are printed as JSON with sorted keys. Empty for Dialect::kOther and for a body that is no object.
 std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body,
-                           CanonicalOrder order = CanonicalOrder::kToolsFirst);
+                           CanonicalOrder order = CanonicalOrder::kToolsFirst, CanonicalForm form = {});
 
 // Cuts the text at every line that names or ends a section, in order: the shared part of two conversations begins and
 // ends with whole pieces, whatever a tokenizer would join across their ends.

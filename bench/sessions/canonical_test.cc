@@ -78,6 +78,25 @@ TEST(Canonical, TakesTheSameForTheSame) {
   }
 }
 
+TEST(Canonical, KeepsTheFormAsSentIfAsked) {
+  const CanonicalForm as_sent{.as_sent = true};
+  const auto form = [&](const char* body) {
+    return canonical_text(kChat, parse_json(body).value(), CanonicalOrder::kToolsFirst, as_sent);
+  };
+  const auto call = [](const std::string& arguments) {
+    return R"({"messages":[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":)" +
+           arguments + "}}]}]}";
+  };
+  EXPECT_NE(form(call(R"("{\"a\":1}")").c_str()).find("\n{\"a\":1}\n"), std::string::npos);
+  EXPECT_NE(form(call(R"("{\"a\": 1}")").c_str()), form(call(R"("{\"a\":1}")").c_str()));
+  EXPECT_NE(form(call(R"({"a":1,"b":2})").c_str()), form(call(R"({"b":2,"a":1})").c_str()));
+  EXPECT_NE(form(R"({"tools":[{"a":1,"b":2}]})"), form(R"({"tools":[{"b":2,"a":1}]})"));
+  const Json billed = {{"system", "x-anthropic-billing-header: v=1;\nBe brief"}, {"messages", Json::array()}};
+  EXPECT_EQ(canonical_text(kMessages, billed, CanonicalOrder::kToolsFirst, as_sent).find("billing"), std::string::npos);
+  EXPECT_NE(canonical_text(kMessages, billed, CanonicalOrder::kToolsFirst, {.billing_line = true}).find("billing"),
+            std::string::npos);
+}
+
 TEST(Canonical, TellsDifferentContentApart) {
   // Each differs in content from every other, many of them by imitating sections.
   const std::vector<std::string> messages = {

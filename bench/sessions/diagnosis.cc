@@ -151,10 +151,12 @@ std::string conversation_of(const RecordedRequest& request) {
 
 class Diagnoser::Memory {
  public:
+  explicit Memory(bool keeps_billing_line) : form_{.as_sent = true, .billing_line = keeps_billing_line} {}
+
   void add(const std::string& client, const RecordedRequest& request, Diagnosis& diagnosis) {
     const Dialect dialect = dialect_of(request.method, request.path);
     PromptReader prompt(words_);
-    prompt.read(canonical_text(dialect, request.body));
+    prompt.read(canonical_text(dialect, request.body, CanonicalOrder::kToolsFirst, form_));
     if (prompt.ids.empty()) return;
     DiagnosedRequest made{.label = request.label, .words = prompt.ids.size()};
     std::string conversation = conversation_of(request);
@@ -225,20 +227,21 @@ class Diagnoser::Memory {
     facts.text.there = words_.text(there, std::min(facts.comparison.there_gap, kWordsChanged));
     facts.text.after = words_.text(here.subspan(facts.comparison.here_gap), kWordsShown);
     facts.known_rest = there;
-    explain::add_calls(facts, [this](TokenSpan words) { return words_.text(words, words.size()); });
-    made.before = explain::line_before(facts.text.before);
     explain::OtherValues values(ids, *facts.at);
     for (const Earlier& other : earlier_) values.add(other.ids);
     facts.other_values = values.count();
+    explain::add_calls(facts, [this](TokenSpan words) { return words_.text(words, words.size()); });
+    made.before = explain::line_before(facts.text.before);
     made.here = words_.text(here, kWordsShown);
     made.there = words_.text(there, kWordsShown);
   }
 
+  const CanonicalForm form_;
   Words words_;
   std::deque<Earlier> earlier_;
 };
 
-Diagnoser::Diagnoser() : memory_(std::make_unique<Memory>()) {}
+Diagnoser::Diagnoser(bool keeps_billing_line) : memory_(std::make_unique<Memory>(keeps_billing_line)) {}
 Diagnoser::~Diagnoser() = default;
 
 Diagnosis Diagnoser::diagnose(const Session& session) {

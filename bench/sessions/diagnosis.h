@@ -4,8 +4,9 @@
 // (explain/cache_break.h), found without a server and without a model.
 //
 // A request is its canonical text (canonical.h), cut into words: prompts that continue each other share their words as
-// they would share tokens. Counts are of words, about as many as tokens. Each request is compared with the earlier one
-// that it shares most with, of the last kMostCompared.
+// they would share tokens. JSON counts as it was sent: an argument in another place is a difference. Counts are of
+// words, about as many as tokens. Each request is compared with the earlier one that it shares most with, of the last
+// kMostCompared.
 
 #include <cstddef>
 #include <memory>
@@ -43,7 +44,8 @@ struct Diagnosis {
 // Remembers the requests of the recordings that it has seen, as a server would that all of them are played on.
 class Diagnoser {
  public:
-  Diagnoser();
+  // `keeps_billing_line`: of a server without --stabilize billing-line, Claude Code's line is a part of prompts.
+  explicit Diagnoser(bool keeps_billing_line = false);
   ~Diagnoser();
   Diagnoser(const Diagnoser&) = delete;
   Diagnoser& operator=(const Diagnoser&) = delete;

@@ -184,6 +184,41 @@ TEST(Diagnosis, CountsTheResultsOfCallsAsMessages) {
   EXPECT_EQ(place_name(found[4].found), "message 7 (assistant)");
 }
 
+// As a server reads them: the arguments of a call and the schema of a tool as they came.
+TEST(Diagnosis, SeesHowCallsAndToolsWereWritten) {
+  const auto body = [](const Json& arguments, const Json& schema) {
+    const Json call = {{"id", "1"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", arguments}}}};
+    return Json{{"tools", {{{"name", "f"}, {"description", many_words(60, 0)}, {"parameters", schema}}}},
+                {"messages",
+                 {message("user", "go"),
+                  {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}},
+                  {{"role", "tool"}, {"tool_call_id", "1"}, {"content", many_words(60, 100)}}}}};
+  };
+  const Json schema = {{"a", 1}, {"b", 2}};
+  const Json other = {{"b", 2}, {"a", 1}};
+  const auto kind = [&](const Json& arguments, const Json& sent) {
+    const auto found = diagnosed({body(R"({"path":"x","line":"two"})", schema), body(arguments, sent)});
+    return std::string(to_string(found[1].found.kind)) + " in " + place_name(found[1].found);
+  };
+  EXPECT_EQ(kind(R"({"line":"two","path":"x"})", schema), "call-reserialised in calls of message 2");
+  EXPECT_EQ(kind(R"({"path": "x", "line": "two"})", schema), "call-reserialised in calls of message 2");
+  EXPECT_EQ(kind(R"({"path":"x","line":"two"})", other), "tools-changed in tool 1");
+}
+
+TEST(Diagnosis, KnowsHowTheServerTreatsTheBillingLine) {
+  const auto body = [](const char* version) {
+    const std::string line = std::string("x-anthropic-billing-header: cc_version=1.2.") + version + ";";
+    return Json{{"system", {{{"type", "text"}, {"text", line}}, {{"type", "text"}, {"text", many_words(150, 0)}}}},
+                {"messages", {message("user", "go")}}};
+  };
+  Session session = session_of({body("abc"), body("def")});
+  for (RecordedRequest& request : session.requests) request.path = "/v1/messages";
+  EXPECT_EQ(Diagnoser().diagnose(session).requests[1].found.kind, BreakKind::kNone) << "the server leaves it out";
+  const auto found = Diagnoser(/*keeps_billing_line=*/true).diagnose(session).requests[1].found;
+  EXPECT_EQ(to_string(found.kind), "volatile-text");
+  EXPECT_EQ(found.what, explain::VolatileText::kBillingLine);
+}
+
 TEST(Diagnosis, LeavesOutWhatHasNoPrompt) {
   Session session = session_of({Json(nullptr)});
   session.requests[0].path = "/v1/models";

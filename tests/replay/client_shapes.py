@@ -1,5 +1,5 @@
-"""Pairs of requests in the shape in which clients send them, with words made up here: the second one differs from the first
-as the client makes it differ. {name: (headers, first request, second request)}, a request being (path, body).
+"""Requests in the shape in which clients send them, with words made up here: the last one differs from those before as the
+client makes it differ. {name: (headers, first request, second request...)}, a request being (path, body).
 """
 
 import json
@@ -72,6 +72,15 @@ def described_alike(*names):
         {"name": name, "description": words(50, "described"), "input_schema": {"id": {"type": "string"}}} for name in names]}
 
 
+def with_schema(schema):
+    return CHAT, {"messages": [SYSTEM, GO], "tools": [{"name": "find", "description": words(50, "find"), "parameters": schema},
+                                                      {"name": "read", "description": words(50, "read"), "parameters": {}}]}
+
+
+def powered_by(name):
+    return chat({"role": "system", "content": f"{words(90, 'system')}\nYou are powered by the model named {name}.\n{words(110, 'rest')}"}, GO)
+
+
 def small_tools(*names):
     return CHAT, {"messages": [SYSTEM, GO], "tools": [{"name": name, "description": f"does {name}"} for name in names]}
 
@@ -92,6 +101,8 @@ def with_tools(*names):
 
 
 REMINDER = "\n<system-reminder>\nThe list of tasks is empty.\n</system-reminder>"
+EDIT = {"file_path": "src/app.py", "old_string": "def first():\n    return the + old + words\n\n\ndef second():",
+        "new_string": "def first(self):\n    return other + new + lines\n\n\ndef second(self):"}
 NAMED = {"session-id": "one"}
 SHAPES = {
     "another day": ({}, another_day(20), another_day(21)),
@@ -102,6 +113,12 @@ SHAPES = {
     "an answer without its thought": ({}, thought(reasoning_content=words(50, "thought")), thought()),
     "a call with defaults": ({}, called('{"file_path":"a.py","new_string":"x"}'),
                              called('{"replace_all":false,"file_path":"a.py","new_string":"x"}')),
+    "a call with its arguments the other way round": ({}, called(json.dumps(EDIT)), called(json.dumps(dict(reversed(EDIT.items()))))),
+    "a call with other blanks": ({}, called('{"path":"a.py","line":"two"}'), called('{"path": "a.py", "line": "two"}')),
+    "a tool with its keys in another order": ({}, with_schema({"type": "object", "properties": {}}),
+                                              with_schema({"properties": {}, "type": "object"})),
+    "another model": ({}, powered_by("Ada Small"), powered_by("Bell Large")),
+    "another model each time": ({}, powered_by("Ada Small"), powered_by("Bell Large"), powered_by("Curie")),
     "a call without its last argument": ({}, called('{"command":"ls","timeout":120000}'), called('{"command":"ls"}')),
     "a call with another form of a number": ({}, called('{"timeout":1000}'), called('{"timeout":1000.0}')),
     "a system text without its end": ({}, answered("Fine.", system=" Be brief."), answered("Fine.")),

@@ -40,6 +40,11 @@ SHAPES = {
     "a resumed conversation without its date": ("message-changed", "", "message 2 (user)"),
     "an answer without its thought": ("thinking-dropped", "", "thinking of message 3"),
     "a call with defaults": ("call-reserialised", "", "calls of message 3"),
+    "a call with its arguments the other way round": ("call-reserialised", "", "calls of message 3"),
+    "a call with other blanks": ("call-reserialised", "", "calls of message 3"),
+    "a tool with its keys in another order": ("tools-changed", "", "tool 1"),
+    "another model": ("message-changed", "", "system"),
+    "another model each time": ("volatile-text", "text", "system"),
     "a call without its last argument": ("call-reserialised", "", "calls of message 3"),
     "a call with another form of a number": ("call-reserialised", "", "calls of message 3"),
     "a system text without its end": ("message-changed", "", "system"),
@@ -137,11 +142,24 @@ class KindsTest(unittest.TestCase):
             with self.subTest(name):
                 path, = self.write({name: client_shapes.lines(name)}).values()
                 section = self.doctor(path)[str(path)]
-                first, second = section["requests"]
+                first, *_, last = section["requests"]
                 self.assertEqual(first["kind"], "nothing-known")
-                self.assertEqual((second["kind"], second.get("what", ""), second["place"]), expected)
-                self.assertGreater(second["tokens"] - second["known_tokens"], BEYOND)
-                self.assertEqual(section["misses"]["requests"], 2)
+                self.assertEqual((last["kind"], last.get("what", ""), last["place"]), expected)
+                self.assertGreater(last["tokens"] - last["known_tokens"], BEYOND)
+                self.assertEqual(section["misses"]["requests"], len(section["requests"]))
+
+    def test_the_billing_line_is_as_the_server_treats_it(self):
+        headers, first, second = client_shapes.SHAPES["another day"]
+        second = first[0], json.loads(json.dumps(first[1]).replace("1.2.3.abc", "1.2.3.e1f"))
+        lines = [json.dumps({"t": number, "client": "synthetic", "method": "POST", "path": path, "headers": headers, "body": body})
+                 for number, (path, body) in enumerate((first, second))]
+        path, = self.write({"billing": lines}).values()
+        for flags, kinds in (((), [None]), (("--serve", "-m x.gguf"), [None]),
+                             (("--serve", "-m x.gguf --stabilize none"), ["volatile-text (billing-line)"])):
+            with self.subTest(flags=flags):
+                request = self.doctor(*flags, path)[str(path)]["requests"][1]
+                kind = f'{request["kind"]} ({request["what"]})' if "kind" in request else None
+                self.assertEqual([kind], kinds)
 
 
 if __name__ == "__main__":
