@@ -101,6 +101,25 @@ CacheBreak of_unknown(const BreakFacts& facts) {
   return simple(facts, kind, was_known ? facts.prompt_tokens - facts.cached_tokens : 0);
 }
 
+std::string_view advice_on_volatile(VolatileText what) {
+  if (what == VolatileText::kBillingLine) {
+    return "Do not switch off --stabilize billing-line, which leaves this line out.";
+  }
+  return what == VolatileText::kNone
+             ? "The client sent at least three different texts here: put what changes at the end of the prompt or "
+               "into the last message."
+             : "Put the text that changes at the end of the prompt or into the last message, or make it coarser "
+               "(a date without the time).";
+}
+std::string_view advice_on_changed(const CacheBreak& found) {
+  if (!found.has_place || found.place.role == PromptRole::kSystem) {
+    return "A text before text that stayed the same was changed, which costs this prefill once. If it changes often, "
+           "put it at the end of the prompt.";
+  }
+  return "The client changed, inserted or left out an earlier message. Append instead, and shorten a conversation "
+         "rarely and in one step.";
+}
+
 }  // namespace
 
 std::string_view to_string(BreakKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
@@ -170,23 +189,8 @@ std::string_view advice(const CacheBreak& found) {
       return "Text that stays the same comes after text that is new each time: put it first. For Claude Code with a "
              "model name that it does not know, --stabilize all,late-system does so.";
     case kNothingKnown: return "";
-    case kVolatileText:
-      if (found.what == VolatileText::kBillingLine) {
-        return "Do not switch off --stabilize billing-line, which leaves this line out.";
-      }
-      return found.what == VolatileText::kNone
-                 ? "The client sent at least three different texts here: put what changes at the end of the prompt or "
-                   "into the last message."
-                 : "Put the text that changes at the end of the prompt or into the last message, or make it coarser "
-                   "(a date without the time).";
-    case kMessageChanged:
-      if (!found.has_place || found.place.role == PromptRole::kSystem) {
-        return "A text before text that stayed the same was changed, which costs this prefill once. If it changes "
-               "often, "
-               "put it at the end of the prompt.";
-      }
-      return "The client changed, inserted or left out an earlier message. Append instead, and shorten a conversation "
-             "rarely and in one step.";
+    case kVolatileText: return advice_on_volatile(found.what);
+    case kMessageChanged: return advice_on_changed(found);
     case kToolsReordered: return "Send the tools in the same order each time, for instance sorted by name.";
     case kToolsChanged:
       return "Send the same tools with the same descriptions each time; tools that come and go belong at the end of "
