@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -106,6 +107,9 @@ struct MediaChunk {
   std::span<const float> embeddings;        // embedding_input_size numbers each
   std::span<const PlanePlace> places = {};  // one per embedding if they lie in a plane
   bool at_once = false;                     // the embeddings see one another in both directions
+  // Returning true while they are computed ends that with kAborted, if a processor does it; empty: nobody asks. Called
+  // on the thread that decodes.
+  std::function<bool()> is_unwanted = {};
   // The ids that one call computes, as far as there are so many: all, unless the chunk is computed in slices.
   std::size_t begin = 0;
   std::size_t count = SIZE_MAX;
@@ -115,7 +119,7 @@ struct MediaChunk {
 enum class DecodeStatus {
   kOk,       // rows of every token are in memory
   kNoCells,  // nothing changed: free cells and call again (llama_decode returned 1)
-  kAborted,  // cancel() or shutdown: sequences of the batch are unreliable, clear them (llama_decode returned 2)
+  kAborted,  // cancel() or is_unwanted(): sequences of the batch are unreliable, clear them (llama_decode returned 2)
   kFailed,   // as kAborted, because of an error (llama_decode returned less than 0)
 };
 

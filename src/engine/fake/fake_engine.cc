@@ -120,10 +120,12 @@ DecodeStatus FakeEngine::decode_media(SeqId seq, const MediaChunk& chunk) {
   KVKEEP_ASSERT(chunk.begin <= memory_.length(seq).value(), "the sequence has the slices before");
   std::vector<BatchToken> batch;
   for (const TokenId id : chunk.ids.subspan(chunk.begin, count)) batch.push_back({.seq = seq, .token = id, .at = {}});
+  if (on_decode_) on_decode_(batch);
   logits_.clear();
-  if (faults_.fires(&FakeFaults::fail_decode) || cancelled_) {
+  const bool fail = faults_.fires(&FakeFaults::fail_decode);
+  if (fail || cancelled_ || (chunk.is_unwanted && chunk.is_unwanted())) {
     leave_rubbish(batch);
-    return cancelled_ ? DecodeStatus::kAborted : DecodeStatus::kFailed;
+    return fail ? DecodeStatus::kFailed : DecodeStatus::kAborted;
   }
   if (batch.size() > memory_.cells_available(seq)) return DecodeStatus::kNoCells;
   batch.back().want_logits = true;

@@ -49,8 +49,8 @@ LlamaEngine::LlamaEngine(Parts parts)
 }
 
 void LlamaEngine::prepare_context() {
-  const auto is_cancelled = [](void* engine) { return static_cast<LlamaEngine*>(engine)->cancelled_.load(); };
-  llama_set_abort_callback(context_.get(), is_cancelled, this);
+  const auto is_aborted = [](void* engine) { return static_cast<const LlamaEngine*>(engine)->is_aborted(); };
+  llama_set_abort_callback(context_.get(), is_aborted, this);
   // Only now: a thread that was made by a thread with a place of its own, such as the one that joins rows, has it too.
   if (pools_ != nullptr) pools_->attach(*context_);
   shown_memory_.show(*memory_);
@@ -183,11 +183,17 @@ Position LlamaEngine::chunk_begin(SeqId seq, const MediaChunk& chunk) const {
   return Position{static_cast<std::uint32_t>(memory_->length(seq).value() - chunk.begin)};
 }
 
+// libllama asks between the nodes of a graph that a processor computes.
+bool LlamaEngine::is_aborted() const {
+  return cancelled_ || (chunk_in_work_ != nullptr && chunk_in_work_->is_unwanted && chunk_in_work_->is_unwanted());
+}
+
 std::int32_t LlamaEngine::decode_embeddings(SeqId seq, const MediaChunk& chunk, const ChunkShape& shape) {
   const llama_pos first = memory_->media(seq).to_library(chunk_begin(seq, chunk));
   MediaBatch batch(*model_, seq.value(), first, chunk);
   // The embeddings of a chunk that is computed at once are fewer than a batch takes.
   if (chunk.at_once) llama_set_causal_attn(context_.get(), false);
+  chunk_in_work_ = &chunk;
   std::int32_t code = 0;
   const std::size_t end = std::min<std::size_t>(chunk.end(), shape.embeddings);
   for (std::size_t done = chunk.begin; code == 0 && done < end;) {
@@ -198,6 +204,7 @@ std::int32_t LlamaEngine::decode_embeddings(SeqId seq, const MediaChunk& chunk, 
     done += count;
     batch_places_.assign(1, static_cast<std::int32_t>(count) - 1);
   }
+  chunk_in_work_ = nullptr;
   if (chunk.at_once) llama_set_causal_attn(context_.get(), true);
   return code;
 }

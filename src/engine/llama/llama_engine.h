@@ -79,6 +79,7 @@ class LlamaEngine final : public Engine {
   void order_batch(std::span<const BatchToken> batch);
   void fill_batch(std::span<const BatchToken> batch);
   Position chunk_begin(SeqId seq, const MediaChunk& chunk) const;
+  bool is_aborted() const;
   std::int32_t decode_embeddings(SeqId seq, const MediaChunk& chunk, const ChunkShape& shape);
   DecodeStatus status_of(std::int32_t code, std::uint64_t log_mark) const;
   void note_decoded(std::span<const BatchToken> batch);
@@ -86,6 +87,7 @@ class LlamaEngine final : public Engine {
 
   std::atomic<bool> cancelled_ = false;
   std::atomic<std::uint64_t> tokens_decoded_ = 0;
+  const MediaChunk* chunk_in_work_ = nullptr;  // null: none is
   ModelHandle model_;
   std::shared_ptr<ThreadPools> pools_;  // null: the library's own
   const Plan plan_;

@@ -303,6 +303,31 @@ TEST_P(MediaMemoryTest, ACancelledChunkLeavesTheSequenceAsItWasOrEmpty) {
   EXPECT_TRUE(length == 29 || length == 0) << length;
 }
 
+TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
+  const std::vector<TokenId> expected = [&] {
+    compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
+    return reply(*engine_, kFirst, prompt_);
+  }();
+  compute(*engine_, kSecond, prompt_, 29);
+  const MadeChunk& made = prompt_.chunks.begin()->second;
+  const auto decode = [&](int wanted_until) {
+    int asked = 0;
+    const auto status = engine_->decode_media(kSecond, {.ids = made.ids,
+                                                        .embeddings = made.embeddings,
+                                                        .places = made.places,
+                                                        .at_once = made.at_once,
+                                                        .is_unwanted = [&] { return ++asked > wanted_until; }});
+    return std::pair(status, asked);
+  };
+  const auto [status, asked] = decode(3);
+  EXPECT_EQ(status, DecodeStatus::kAborted);
+  EXPECT_EQ(asked, 4) << "within the call, and no more once it was to end";
+  memory().clear(kSecond);
+  compute(*engine_, kSecond, prompt_, 29);
+  EXPECT_EQ(decode(1 << 30).first, DecodeStatus::kOk);
+  EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Classes, MediaMemoryTest,
     ::testing::Values(MediaModel{"llama"}, MediaModel{"qwen3vl", true}, MediaModel{"gemma3", false, true},

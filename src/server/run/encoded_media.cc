@@ -67,6 +67,10 @@ std::size_t MediaSlice::limit(std::size_t done, std::size_t most) {
   return chunk_->count;
 }
 
+void MediaSlice::end_with(const std::shared_ptr<JobSink>& client) {
+  if (chunk_ && chunk_->at_once) chunk_->is_unwanted = [client] { return client->gone(); };
+}
+
 EncodedMedia::EncodedMedia(engine::Projector* projector, os::Clock& clock, Inbox& inbox, ByteCount most)
     : projector_(projector), clock_(clock), inbox_(inbox), most_bytes_(most.value()) {
   if (projector != nullptr) encoder_ = os::make_thread_executor("kvkeep-encode");
@@ -96,7 +100,9 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
   TRY_ASSIGN(const std::vector<MediaRun> runs, media_runs(chunk));
   const bool as_planned = source.number < chunks->size() && (*chunks)[source.number].shape == runs.front().shape;
   if (!as_planned) return of_place(source.file->place, damaged("it has other parts than its head says"));
-  return MediaSlice(chunk, std::move(chunks), source.number);
+  MediaSlice slice(chunk, std::move(chunks), source.number);
+  slice.end_with(request.sink);
+  return slice;
 }
 
 Result<EncodedFile> EncodedMedia::file_of(Request& request, const ChunkSource& chunk) {

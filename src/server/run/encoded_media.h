@@ -29,6 +29,7 @@
 
 namespace kvkeep::server {
 
+class JobSink;
 struct ChunkSource;
 struct Request;
 class Inbox;
@@ -75,6 +76,8 @@ class MediaSlice {
   // Makes a slice of at most `most` tokens of it, or of the whole chunk if it cannot be computed in slices. `done`: ids
   // of the chunk that are computed already. Returns how many tokens it has.
   std::size_t limit(std::size_t done, std::size_t most);
+  // Lets the client leave while the chunk is computed, if that is one call, which may take seconds.
+  void end_with(const std::shared_ptr<JobSink>& client);
 
  private:
   EncodedFile file_;

@@ -152,6 +152,23 @@ TEST_P(MediaSlices, APictureThatIsLookedAtAtOnceGoesIntoOne) {
   EXPECT_EQ(ask(job_of(prompt, {source})).tokens, world_.expected(prompt, 4));
 }
 
+TEST_P(MediaSlices, AClientThatLeavesEndsTheCallThatLooksAtAPictureAtOnce) {
+  projector_.shape = {.embeddings = 60, .positions = 60};
+  projector_.at_once = true;
+  const ChunkSource source = picture(7);
+  const auto prompt = random_tokens(random_, kBefore) + ids_of(source, projector_.shape) + random_tokens(random_, 5);
+  const auto leaving = std::make_shared<Told>();
+  world_.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
+    if (is_media_id(batch.front().token)) leaving->left = true;
+  });
+  ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {source}), leaving).ok());
+  EXPECT_EQ(leaving->ended.get_future().get(), Finish::kGone) << "and not with an error";
+  EXPECT_EQ(world_.engine.tokens_decoded(), kBefore) << "no token of the picture";
+  const Reply again = ask(job_of(prompt, {source}));
+  EXPECT_EQ(again.tokens, world_.expected(prompt, 4));
+  EXPECT_EQ(projector_.encoded, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Classes, MediaSlices,
                          ::testing::Values(engine::MemoryClass::kSliceable, engine::MemoryClass::kWindowed,
                                            engine::MemoryClass::kHybrid, engine::MemoryClass::kRecurrent,
@@ -244,6 +261,22 @@ TEST(MediaSlice, IsAPartOfALargeChunkAndAllOfOthers) {
   EXPECT_EQ(limited(kShape, true, 0, 16), 40U);
   EXPECT_EQ(limited({.embeddings = 1, .positions = 1}, false, 0, 2), kLeastMediaIds) << "some ids have no embedding";
   EXPECT_EQ(MediaSlice().limit(0, 16), 16U) << "a slice of tokens";
+}
+
+// Between two slices of others the scheduler looks anyway.
+TEST(MediaSlice, OnlyACallThatTakesLongIsEndedWithin) {
+  const std::vector<TokenId> ids = ids_of(picture(8));
+  for (const bool at_once : {false, true}) {
+    const engine::EncodedChunk chunk{.shape = kShape, .at_once = at_once};
+    MediaSlice slice(ids, std::make_shared<const std::vector<engine::EncodedChunk>>(1, chunk), 0);
+    const auto client = std::make_shared<Told>();
+    slice.end_with(client);
+    ASSERT_EQ(bool{slice.chunk()->is_unwanted}, at_once);
+    if (!at_once) continue;
+    EXPECT_FALSE(slice.chunk()->is_unwanted());
+    client->left = true;
+    EXPECT_TRUE(slice.chunk()->is_unwanted());
+  }
 }
 
 }  // namespace

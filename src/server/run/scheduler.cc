@@ -238,8 +238,7 @@ void Scheduler::begin_slice() {
   schedule_->begin_slice(active_, last, shared ? turn.spent_ms : 0);
 }
 
-// Restores state in RAM, or in the next turns if others decode, and reads state on disk; then the rest of the prompt is
-// prefilled.
+// Restores state in RAM, or in the next turns if others decode, and reads state on disk; then the rest is prefilled.
 void Scheduler::continue_restore(Request& request) {
   RestoreTurn turn{.over = any_in(active_, Phase::kDecode)};
   go_on(request, turn);
@@ -456,6 +455,7 @@ void Scheduler::after_failure(Request& request, const Error& error) {
   }
   sequences_.clear(*request.seq);
   request.seq.reset();
+  if (request.sink->gone()) return finish(request, Finish::kGone);
   finish(request, Finish::kError, inbox_.stopping() ? stopped() : error);
 }
 
