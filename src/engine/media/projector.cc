@@ -85,6 +85,7 @@ class MtmdProjector final : public Projector {
   static Result<std::unique_ptr<Projector>> load(const ProjectorOptions& options, llama::ModelHandle model);
 
   const ProjectorDescription& description() const override { return description_; }
+  double sound_seconds(ByteSpan file) const override;
   Result<std::vector<MediaPart>> plan(ByteSpan file) const override;
   Result<std::vector<EncodedChunk>> encode(ByteSpan file, std::size_t first, const EncodeProgress& progress) override
       EXCLUDES(mutex_);
@@ -98,7 +99,9 @@ class MtmdProjector final : public Projector {
   Result<BitmapHandle> decode(ByteSpan file, const MediaHead& head, bool only_head) const;
   Result<ChunksHandle> read(ByteSpan file, bool only_head) const;
   Result<MediaPart> part_of(const mtmd_input_chunk& chunk) const;
+  Result<std::vector<MediaPart>> parts_of(const mtmd_input_chunks& chunks) const;
   Status check_at_once(const mtmd_input_chunk& chunk, const MediaPart& part) const;
+  Status check_head(ByteSpan file, const std::vector<MediaPart>& parts) const;
   std::vector<PlanePlace> places_of(const mtmd_input_chunk& chunk) const;
   Result<EncodedChunk> encode_chunk(const mtmd_input_chunk& chunk) REQUIRES(mutex_);
 
@@ -238,15 +241,24 @@ Status MtmdProjector::check_at_once(const mtmd_input_chunk& chunk, const MediaPa
                   number);
 }
 
-Result<std::vector<MediaPart>> MtmdProjector::plan(ByteSpan file) const {
-  TRY_ASSIGN(const ChunksHandle chunks, read(file, true));
+Result<std::vector<MediaPart>> MtmdProjector::parts_of(const mtmd_input_chunks& chunks) const {
   std::vector<MediaPart> parts;
-  for (std::size_t i = 0; i < mtmd_input_chunks_size(chunks.get()); ++i) {
-    const mtmd_input_chunk& chunk = *mtmd_input_chunks_get(chunks.get(), i);
+  for (std::size_t i = 0; i < mtmd_input_chunks_size(&chunks); ++i) {
+    const mtmd_input_chunk& chunk = *mtmd_input_chunks_get(&chunks, i);
     TRY_ASSIGN(parts.emplace_back(), part_of(chunk));
     TRY(check_at_once(chunk, parts.back()));
   }
   return parts;
+}
+
+double MtmdProjector::sound_seconds(ByteSpan file) const {
+  const auto head = read_head(file, options_.limits);
+  return head && head->medium == Medium::kSound ? head->seconds : 0;
+}
+
+Result<std::vector<MediaPart>> MtmdProjector::plan(ByteSpan file) const {
+  TRY_ASSIGN(const ChunksHandle chunks, read(file, true));
+  return parts_of(*chunks);
 }
 
 std::vector<PlanePlace> MtmdProjector::places_of(const mtmd_input_chunk& chunk) const {
@@ -274,24 +286,29 @@ Result<EncodedChunk> MtmdProjector::encode_chunk(const mtmd_input_chunk& chunk) 
   return encoded;
 }
 
+// The parts of a sound were counted from its samples, which takes as long as to read it, and not from its head.
+Status MtmdProjector::check_head(ByteSpan file, const std::vector<MediaPart>& parts) const {
+  if (sound_seconds(file) > 0) return {};
+  TRY_ASSIGN(const std::vector<MediaPart> planned, plan(file));
+  return planned == parts ? Status() : damaged("it has other parts than its head says");
+}
+
 Result<std::vector<EncodedChunk>> MtmdProjector::encode(ByteSpan file, std::size_t first,
                                                         const EncodeProgress& progress) {
-  TRY_ASSIGN(const std::vector<MediaPart> planned, plan(file));
   TRY_ASSIGN(const ChunksHandle chunks, read(file, false));
-  if (mtmd_input_chunks_size(chunks.get()) != planned.size()) return damaged("it has other parts than its head says");
-  const auto all = static_cast<std::size_t>(std::ranges::count_if(planned, &MediaPart::is_chunk));
+  TRY_ASSIGN(const std::vector<MediaPart> parts, parts_of(*chunks));
+  TRY(check_head(file, parts));
+  const auto all = static_cast<std::size_t>(std::ranges::count_if(parts, &MediaPart::is_chunk));
   const std::size_t wanted = all - std::min(all, first);
   std::vector<EncodedChunk> encoded;
   MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    const mtmd_input_chunk& chunk = *mtmd_input_chunks_get(chunks.get(), i);
-    TRY_ASSIGN(const MediaPart part, part_of(chunk));
-    if (part != planned[i]) return damaged("it has other parts than its head says");
-    if (!part.is_chunk()) continue;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].is_chunk()) continue;
     if (encoded.size() < first) {
-      encoded.push_back({.shape = part.shape});
+      encoded.push_back({.shape = parts[i].shape});
       continue;
     }
+    const mtmd_input_chunk& chunk = *mtmd_input_chunks_get(chunks.get(), i);
     const bool begins = watch_.begin(&progress, encoded.size() - first, wanted);
     auto made = begins ? encode_chunk(chunk) : Result<EncodedChunk>(aborted("the encoding was ended"));
     if (!watch_.end()) return aborted("the encoding was ended");

@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <functional>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "engine/llama/weights.h"
@@ -262,6 +266,36 @@ TEST(EarTest, LongSoundsAreSeveralChunks) {
     EXPECT_TRUE(encoded.ok()) << encoded.error().message;
   }
   EXPECT_FALSE(projector->encode(make_flac_head(16'000, 8'000, 100), 0, {}).ok()) << "a head without sound";
+}
+
+double process_ms() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+// To read a sound cannot be ended: it is done once, and not once more to count what was counted before.
+TEST(EarTest, AClientThatLeavesEndsItAfterOneReading) {
+  const Pair pair("llama");
+  const auto projector = pair.load();
+  const std::vector<std::byte> file = make_wav(120 * 16'000);
+  EXPECT_NEAR(projector->sound_seconds(file), 120, 1);
+  EXPECT_EQ(projector->sound_seconds(make_png(8, 8)), 0);
+  const auto fastest_ms = [](const std::function<void()>& work) {
+    double fastest = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 3; ++i) {
+      const double begin = process_ms();
+      work();
+      fastest = std::min(fastest, process_ms() - begin);
+    }
+    return fastest;
+  };
+  const double one_reading = fastest_ms([&] { EXPECT_TRUE(projector->plan(file).ok()); });
+  const double ended = fastest_ms([&] {
+    const auto left = projector->encode(file, 0, [](double) { return false; });
+    EXPECT_EQ(left.error().kind, ErrorKind::kAborted);
+  });
+  EXPECT_LT(ended, 1.6 * one_reading);
 }
 
 TEST(ProjectorLoadTest, SaysWhatIsWrong) {

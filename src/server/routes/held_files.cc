@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <map>
 #include <utility>
 
@@ -61,6 +62,23 @@ Result<HeldFiles::Bytes> HeldFiles::hold(const MediaHash& hash, Bytes bytes) {
   Bytes kept(held, held->bytes.get());
   entry = kept;
   return kept;
+}
+
+Status SoundRoom::enter(double seconds, const std::function<bool()>& gone) {
+  constexpr std::chrono::milliseconds kAskAgain{50};
+  const MutexLock lock(mutex_);
+  while (counted_ > 0 && counted_ + seconds > most_) {
+    if (gone()) return aborted("the client left");
+    changed_.wait_for(mutex_, kAskAgain);
+  }
+  counted_ += seconds;
+  return {};
+}
+
+void SoundRoom::leave(double seconds) {
+  const MutexLock lock(mutex_);
+  counted_ -= seconds;
+  changed_.notify_all();
 }
 
 }  // namespace kvkeep::server

@@ -7,10 +7,12 @@
 // thousand of them by URL. So all files together have a bound. Requests with the same file share one copy. Thread safe.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/media_ids.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/types.h"
 
@@ -37,6 +39,32 @@ class HeldFiles {
   struct Held;
 
   const std::shared_ptr<Room> room_;
+};
+
+// Seconds of all sounds that are being counted: libmtmd decodes all of a sound to tell how many tokens it has. Thread
+// safe.
+class SoundRoom {
+ public:
+  // `most`: seconds at a time; a longer sound is counted alone. By default the longest sound that is read.
+  explicit SoundRoom(double most = 1'800) : most_(most) {}
+
+  // Returns what `count` does, once there is room for these seconds; kAborted if `gone` returned true before.
+  template <typename T>
+  Result<T> with(double seconds, const std::function<bool()>& gone, const std::function<Result<T>()>& count) {
+    TRY(enter(seconds, gone));
+    Result<T> counted = count();
+    leave(seconds);
+    return counted;
+  }
+
+ private:
+  Status enter(double seconds, const std::function<bool()>& gone) EXCLUDES(mutex_);
+  void leave(double seconds) EXCLUDES(mutex_);
+
+  const double most_;
+  Mutex mutex_;
+  CondVar changed_;
+  double counted_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvkeep::server

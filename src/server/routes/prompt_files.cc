@@ -111,6 +111,13 @@ PromptFiles::PromptFiles(const Service& service, std::vector<chat::MediaFile> fi
       parts_(files_.size()),
       ids_(files_.size()) {}
 
+Result<std::vector<engine::MediaPart>> PromptFiles::count(ByteSpan file) {
+  const double seconds = service_.projector->sound_seconds(file);
+  if (seconds <= 0) return service_.projector->plan(file);
+  return service_.sound_room->with<std::vector<engine::MediaPart>>(seconds, gone_,
+                                                                   [&] { return service_.projector->plan(file); });
+}
+
 // To read the head of a picture takes no time, but the samples of a sound must be counted.
 Result<const std::vector<engine::MediaPart>*> PromptFiles::parts_of(std::size_t number) {
   std::vector<engine::MediaPart>& parts = parts_[number];
@@ -122,7 +129,8 @@ Result<const std::vector<engine::MediaPart>*> PromptFiles::parts_of(std::size_t 
     return &std::as_const(parts);
   }
   if (file.bytes == nullptr) return of_place(file, invalid("the file is not kept any more"));
-  auto planned = service_.projector->plan(std::as_bytes(std::span(*file.bytes)));
+  auto planned = count(std::as_bytes(std::span(*file.bytes)));
+  if (!planned && planned.error().kind == ErrorKind::kAborted) return planned.error();
   if (!planned) return of_place(file, invalid(planned.error().message));
   parts = *std::move(planned);
   std::size_t bytes = parts.size() * sizeof(engine::MediaPart);

@@ -50,6 +50,7 @@ class PromptFiles {
   std::vector<ChunkSource> take() { return std::move(sources_); }
 
  private:
+  Result<std::vector<engine::MediaPart>> count(ByteSpan file);
   Result<const std::vector<engine::MediaPart>*> parts_of(std::size_t number);
 
   const Service& service_;

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,8 +29,12 @@ constexpr std::size_t kTokens = 40;  // of a file
 class PlanningProjector final : public engine::Projector {
  public:
   const engine::ProjectorDescription& description() const override { return description_; }
+  double sound_seconds(ByteSpan file) const override {
+    return static_cast<char>(file.front()) == 's' ? static_cast<double>(file.size()) : 0;
+  }
   Result<std::vector<engine::MediaPart>> plan(ByteSpan file) const override {
     ++planned;
+    if (on_plan) on_plan(file);
     if (file.size() == 1) return no_space("it is a sound of up to 9999 seconds: at most 1800 are read");
     return std::vector{engine::MediaPart{{}, {.embeddings = kTokens, .positions = kTokens}}};
   }
@@ -34,6 +42,7 @@ class PlanningProjector final : public engine::Projector {
     return io_error("nothing is encoded here");
   }
   mutable std::atomic<int> planned = 0;
+  std::function<void(ByteSpan)> on_plan;
 
  private:
   engine::ProjectorDescription description_;
@@ -171,6 +180,39 @@ TEST_F(PromptFilesTest, FilesThatDoNotFitAreNotAllPlanned) {
   const auto endless = read(files, Counting::kExact);
   ASSERT_FALSE(endless.ok()) << "but not without end";
   EXPECT_EQ(endless.error().kind, ErrorKind::kInvalid);
+}
+
+// The clients of the others leave in the end.
+TEST_F(PromptFilesTest, SoundsAreCountedWithinABoundOfSeconds) {
+  service_.held_files = std::make_unique<HeldFiles>(mebibytes(1));
+  service_.sound_room = std::make_unique<SoundRoom>(1'000);
+  std::promise<void> leave;
+  const std::shared_future<void> left = leave.get_future().share();
+  std::atomic<double> together = 0;
+  projector_.on_plan = [&](ByteSpan sound) {
+    together = together + projector_.sound_seconds(sound);
+    if (projector_.sound_seconds(sound) > 0) left.wait();
+  };
+  std::vector<std::thread> clients;
+  std::atomic<int> gone_in_time = 0;
+  for (const std::size_t seconds : {400, 401, 402, 403, 404}) {
+    clients.emplace_back([&, seconds] {
+      api::PromptSource source = api::MixedPrompt{file("s" + std::string(seconds - 1, ' ')), std::string("x")};
+      const auto gone = [&] { return projector_.planned >= 3; };
+      const auto prompt = read_prompt(service_, source, kNoTenant, gone, Counting::kWhereItFits);
+      gone_in_time += !prompt && prompt.error().kind == ErrorKind::kAborted ? 1 : 0;
+    });
+  }
+  while (projector_.planned < 2) std::this_thread::yield();
+  EXPECT_TRUE(read({file("a picture")}).ok()) << "pictures do not wait";
+  for (int i = 0; i < 20'000 && gone_in_time < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(gone_in_time, 3) << "whose clients left while they waited";
+  EXPECT_LE(together, 1'000);
+  leave.set_value();
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(projector_.planned, 3);
+  projector_.on_plan = {};
+  EXPECT_TRUE(read({file("s" + std::string(1'500, ' '))}).ok()) << "a longer one has all of the room";
 }
 
 // A history is rendered once more when the reply has ended.

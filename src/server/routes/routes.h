@@ -97,6 +97,7 @@ struct Service {
   engine::Projector* projector = nullptr;  // null: the model takes text only
   std::unique_ptr<MediaMemo> media_memo = std::make_unique<MediaMemo>(kMediaMemoBytes);
   std::unique_ptr<HeldFiles> held_files = std::make_unique<HeldFiles>(kHeldFilesBytes);
+  std::unique_ptr<SoundRoom> sound_room = std::make_unique<SoundRoom>();
   std::unique_ptr<KeyOrders> key_orders = std::make_unique<KeyOrders>(kKeyOrdersBytes);
   chat::Stabilizers stabilizers;
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as the client sends them
