@@ -1,10 +1,13 @@
 #pragma once
 
-// The bytes of the pictures and sounds of all requests, from when their prompts are read until nobody needs them any
-// more: their rows are known or computed, or their requests have ended.
+// The bytes of the pictures and sounds of all requests, from when their prompts are read until their requests end.
 //
 // A body's room is given back when it was parsed, but a request that waits holds its files; a short body may name a
-// thousand of them by URL. So all files together have a bound. Requests with the same file share one copy. Thread safe.
+// thousand of them by URL. So all files together have a bound. Requests with the same file share one copy.
+//
+// A file is in use until its rows are known or computed. After that it is spare: the request needs it again only if it
+// has to leave the model's memory, and the cache has lost the rows. Spare files go when others need the room. Thread
+// safe.
 
 #include <cstddef>
 #include <functional>
@@ -29,14 +32,19 @@ class HeldFiles {
   explicit HeldFiles(ByteCount most);
 
   // Returns the file's bytes, or those that another request holds already; room is taken for them until the last copy
-  // of the pointer is gone, also if that outlives this. kBusy if there is no room now.
+  // of the pointer, and of those that keep_spare() returns, is gone, also if that outlives this. kBusy if there is no
+  // room now.
   Result<Bytes> hold(const MediaHash& hash, Bytes bytes);
+  // Keeps a file that is held, after its use is over, for as long as the returned function lives and there is room. It
+  // returns the bytes, which are in use again, or null if others needed the room.
+  std::function<Bytes()> keep_spare(const MediaHash& hash);
   // Most bytes that the files of one request may have: with more it could never be served.
   ByteCount most_of_request() const;
 
  private:
-  struct Room;
+  class Room;
   struct Held;
+  struct Use;
 
   const std::shared_ptr<Room> room_;
 };

@@ -155,7 +155,8 @@ Result<std::size_t> PromptFiles::plan(std::span<const std::size_t> numbers, std:
 Result<std::vector<TokenId>> PromptFiles::add(std::size_t number) {
   const chat::MediaFile& file = files_[number];
   TRY_ASSIGN(const auto* parts, parts_of(number));
-  const auto source = std::make_shared<const PromptFile>(PromptFile{file.hash, file.bytes, file.place});
+  const auto source = std::make_shared<const PromptFile>(
+      PromptFile{file.hash, file.bytes, file.place, service_.held_files->keep_spare(file.hash)});
   std::uint32_t chunk = 0;
   for (const engine::MediaPart& part : *parts) {
     if (part.is_chunk()) sources_.push_back({source, chunk++});

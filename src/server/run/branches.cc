@@ -112,7 +112,7 @@ bool fork_branch(Request& branch, SeqId source, Sequences& sequences) {
   Occupant occupant = sequences[source].occupant;
   occupant.id = branch.job.id;
   sequences.occupy(*branch.seq, std::move(occupant), sequences[source].tokens);
-  drop_files(branch, sequences.begin_capture(*branch.seq));
+  claim_files(branch, sequences.begin_capture(*branch.seq));
   branch.phase = Request::Phase::kDecode;
   return true;
 }

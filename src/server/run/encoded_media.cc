@@ -114,7 +114,9 @@ Result<EncodedFile> EncodedMedia::file_of(Request& request, const ChunkSource& c
   if (request.encoding == nullptr || !request.encoding->has(chunk)) {
     // State of it was there when the request began to run, and is lost.
     if (file.bytes == nullptr) {
-      return busy("'" + file.place + "': its state was lost, and the file is not kept: send the request again");
+      return busy("'" + file.place +
+                  "': its state was lost, and the file had to make room for those of other requests: send the request "
+                  "again");
     }
     request.encoding = begin(chunk);
   }

@@ -37,8 +37,11 @@ class Inbox;
 // A picture or sound of a prompt.
 struct PromptFile {
   MediaHash hash;                            // names the file, as in its chunks' ids
-  std::shared_ptr<const std::string> bytes;  // null: they are not kept, since the file's rows are known
+  std::shared_ptr<const std::string> bytes;  // null: not in use, since the file's rows are known
   std::string place;                         // in the request, for errors: "messages[0].content[1]"
+  // Returns the bytes once more if its rows were lost meanwhile, or null if others needed the room; empty: they are
+  // gone.
+  std::function<std::shared_ptr<const std::string>()> take = {};
 };
 
 using EncodedFile = std::shared_ptr<const std::vector<engine::EncodedChunk>>;  // only some chunks have embeddings
@@ -95,7 +98,7 @@ class EncodedMedia {
 
   // Returns the slice at `at` of the request's effective prompt, and begins to encode the next file that it needs; sets
   // request.must_encode, and returns nothing, if the slice waits for that. Errors name the file's place in the request:
-  // kInvalid if it cannot be decoded, kIo if the encoder failed, kBusy if the file is not kept any more.
+  // kInvalid if it cannot be decoded, kIo if the encoder failed, kBusy if the file is not at hand any more.
   Result<MediaSlice> find(Request& request, Position at);
 
  private:

@@ -142,7 +142,8 @@ TEST_F(EncodedMediaTest, AFileThatIsNotKeptIsSentAgain) {
   ASSERT_FALSE(lost.ok());
   EXPECT_EQ(lost.error().kind, ErrorKind::kBusy);
   EXPECT_EQ(lost.error().message,
-            "'messages[0].content[1]': its state was lost, and the file is not kept: send the request again");
+            "'messages[0].content[1]': its state was lost, and the file had to make room for those of other requests: "
+            "send the request again");
   const auto other = request_of(2);
   EXPECT_TRUE(has_chunk(*other, 0));
   drop_bytes(*other);

@@ -156,14 +156,18 @@ void note_overtaken(std::span<const std::unique_ptr<Request>> admitted) {
   for (const auto& request : admitted) request->overtaken += request->must_wait ? 1 : 0;
 }
 
-void drop_files(Request& request, const Sequence& held) {
+void claim_files(Request& request, const Sequence& held) {
   if (!held.track) return;
   const std::vector<TokenRange>& chunks = request.effective.media;
   // A saved slot names its pictures, and has no files of them.
   const std::size_t count = std::min(chunks.size(), request.job.media.size());
-  for (std::size_t i = 0; i < count && chunks[i].end <= held.track->position(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     std::shared_ptr<const PromptFile>& file = request.job.media[i].file;
-    if (file->bytes != nullptr) file = std::make_shared<const PromptFile>(PromptFile{file->hash, nullptr, file->place});
+    const bool needed = chunks[i].end > held.track->position();
+    if (needed == (file->bytes != nullptr)) continue;
+    PromptFile other = *file;
+    other.bytes = needed && file->take ? file->take() : nullptr;
+    file = std::make_shared<const PromptFile>(std::move(other));
   }
 }
 
@@ -298,7 +302,7 @@ double capture_slice(Request& request, Sequences& sequences, const CaptureStride
     const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
     sequences.capture_point(*request.seq, at.reason, keeping);
   }
-  if (complete) drop_files(request, sequences[*request.seq]);
+  if (complete) claim_files(request, sequences[*request.seq]);
   const double share = static_cast<double>(tokens) / static_cast<double>(std::max(tokens, captured));
   return os::elapsed_ms(begin_ns, clock.monotonic_ns()) * share;
 }

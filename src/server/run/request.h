@@ -152,9 +152,9 @@ struct Overdue {
 // Returns nullopt as long as there is time.
 std::optional<Overdue> overdue(const Request& request, std::int64_t now_ns);
 
-// Drops the bytes of files whose rows the cache has, all of them, so that they take no memory while a reply is made.
-// Should the cache lose the rows before the reply's end, the request ends and says so.
-void drop_files(Request& request, const Sequence& held);
+// Lets go of the bytes of files whose rows the cache has, all of them: others may have the room while a reply is made.
+// Takes those of other files again, whose rows the cache had and has lost.
+void claim_files(Request& request, const Sequence& held);
 
 // It gave its sequence back, and waits for cells.
 void note_set_aside(Request& request, std::int64_t now_ns);

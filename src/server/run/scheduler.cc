@@ -280,7 +280,7 @@ void Scheduler::begin_prefill(Request& request) {
   request.passed = 0;
   request.captured_to = sequences_[*request.seq].end();
   const Sequence& held = sequences_.begin_capture(*request.seq);
-  drop_files(request, held);
+  claim_files(request, held);
   request.cuts = cut_planner_->plan({.job = request.job,
                                      .tokens = request.effective.tokens,
                                      .prompt_tokens = request.stats.prompt_tokens,

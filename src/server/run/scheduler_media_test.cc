@@ -205,6 +205,48 @@ TEST_P(SchedulerMedia, AFileIsHeldUntilItsRowsAreKnown) {
   EXPECT_FALSE(next->held_at_prefill.front()) << "its rows are known";
 }
 
+// In the middle of a reply the model gives bad logits: known rows are not trusted, and all is computed anew.
+class UnluckySink final : public JobSink {
+ public:
+  explicit UnluckySink(FakeEngine& engine) : engine_(engine) {}
+  void on_prefill(const JobStats&, std::size_t, double) override {}
+  bool on_token(TokenId token, const JobStats&) override {
+    reply.tokens.push_back(token);
+    if (reply.tokens.size() == 2) engine_.set_faults({.bad_logits = 1});
+    return true;
+  }
+  void on_done(Finish finish, const JobStats&, const std::optional<Error>&) override {
+    reply.finish = finish;
+    ended.set_value();
+  }
+  bool gone() const override { return false; }
+
+  Reply reply;
+  std::promise<void> ended;
+
+ private:
+  FakeEngine& engine_;
+};
+
+TEST_P(SchedulerMedia, AFileWhoseRowsAreLostIsTakenAgain) {
+  const ChunkSource known = picture(2);
+  PromptFile file = *picture(1).file;
+  std::atomic<int> taken = 0;
+  file.take = [&, bytes = file.bytes] {
+    ++taken;
+    return bytes;
+  };
+  const ChunkSource source{std::make_shared<const PromptFile>(file)};
+  const auto prompt = random_tokens(random_, 30) + ids_of(known) + random_tokens(random_, 20) + ids_of(source) +
+                      random_tokens(random_, 9);
+  const auto sink = std::make_shared<UnluckySink>(world_.engine);
+  ASSERT_TRUE(world_.scheduler.submit(job_of(prompt, {known, source}), sink).ok());
+  sink->ended.get_future().get();
+  EXPECT_EQ(sink->reply.finish, Finish::kLength);
+  EXPECT_EQ(sink->reply.tokens, world_.expected(prompt, 4));
+  EXPECT_EQ(taken, 1) << "until then its rows were known";
+}
+
 TEST_P(SchedulerMedia, AServerThatStopsEndsItsEncodings) {
   const ChunkSource source = picture(9);
   const auto sink = std::make_shared<WatchingSink>();
