@@ -36,16 +36,18 @@ bool has_chunk(const EncodedFile& file, std::size_t number) {
   return number >= file->size() || !file->at(number).embeddings.empty();
 }
 
-void hold(NamedEncodings& held, const MediaHash& hash, const EncodedFile& file) {
-  std::erase_if(held, [&](const auto& each) { return each.first == hash; });
-  held.emplace_back(hash, file);
+void hold(NamedEncodings& held, const FileName& name, const EncodedFile& file) {
+  std::erase_if(held, [&](const auto& each) { return each.first == name; });
+  held.emplace_back(name, file);
 }
+
+FileName name_of(const Request& request, const ChunkSource& chunk) { return {request.job.tenant, chunk.file->hash}; }
 
 // Drops the encodings of files of which no chunk from `number` on is.
 void drop_computed(Request& request, std::size_t number) {
   const std::span<const ChunkSource> rest = std::span(request.job.media).subspan(number);
   std::erase_if(request.encoded, [&](const auto& held) {
-    return std::ranges::none_of(rest, [&](const ChunkSource& source) { return source.file->hash == held.first; });
+    return std::ranges::none_of(rest, [&](const ChunkSource& source) { return source.file->hash == held.first.hash; });
   });
 }
 
@@ -107,18 +109,19 @@ Result<MediaSlice> EncodedMedia::find(Request& request, Position at) {
 
 Result<EncodedFile> EncodedMedia::file_of(Request& request, const ChunkSource& chunk) {
   const PromptFile& file = *chunk.file;
-  if (EncodedFile chunks = known(request.encoded, chunk)) {
+  if (EncodedFile chunks = known(request, chunk)) {
     request.encoding = nullptr;
     return chunks;
   }
-  if (request.encoding == nullptr || !request.encoding->has(chunk)) {
+  const FileName name = name_of(request, chunk);
+  if (request.encoding == nullptr || !request.encoding->has(name, chunk.number)) {
     // State of it was there when the request began to run, and is lost.
     if (file.bytes == nullptr) {
       return busy("'" + file.place +
                   "': its state was lost, and the file had to make room for those of other requests: send the request "
                   "again");
     }
-    request.encoding = begin(chunk);
+    request.encoding = begin(request.job.tenant, chunk);
   }
   if (!request.encoding->done()) return EncodedFile();
   const std::shared_ptr<Encoding> ended = std::exchange(request.encoding, nullptr);
@@ -127,14 +130,15 @@ Result<EncodedFile> EncodedMedia::file_of(Request& request, const ChunkSource& c
   const EncodedFile& made = *state.result;
   spdlog::debug("encoded '{}' in {:.1f} ms: {} of {} chunks", file.place, state.ms,
                 made->size() - std::min(made->size(), ended->first_), made->size());
-  keep(file.hash, made);
-  hold(request.encoded, file.hash, made);
+  keep(name, made);
+  hold(request.encoded, name, made);
   return made;
 }
 
-EncodedFile EncodedMedia::known(NamedEncodings& held, const ChunkSource& chunk) {
-  const auto has = [&](const auto& kept) {
-    return kept.first == chunk.file->hash && has_chunk(kept.second, chunk.number);
+EncodedFile EncodedMedia::known(Request& request, const ChunkSource& chunk) {
+  NamedEncodings& held = request.encoded;
+  const auto has = [&, name = name_of(request, chunk)](const auto& kept) {
+    return kept.first == name && has_chunk(kept.second, chunk.number);
   };
   const auto own = std::ranges::find_if(held, has);
   const auto found = std::ranges::find_if(files_, has);
@@ -145,17 +149,18 @@ EncodedFile EncodedMedia::known(NamedEncodings& held, const ChunkSource& chunk) 
   return found->second;
 }
 
-bool Encoding::has(const ChunkSource& chunk) const { return hash_ == chunk.file->hash && first_ <= chunk.number; }
+bool Encoding::has(const FileName& file, std::size_t chunk) const { return file_ == file && first_ <= chunk; }
 
-std::shared_ptr<Encoding> EncodedMedia::begin(const ChunkSource& chunk) {
+std::shared_ptr<Encoding> EncodedMedia::begin(const Tenant& tenant, const ChunkSource& chunk) {
   KVKEEP_ASSERT(projector_ != nullptr, "a prompt with media needs a projector");
   std::erase_if(under_way_, [](const auto& each) { return each.expired(); });
+  const FileName name{tenant, chunk.file->hash};
   for (const std::weak_ptr<Encoding>& each : under_way_) {
     const std::shared_ptr<Encoding> same = each.lock();
-    if (same != nullptr && same->has(chunk)) return same;
+    if (same != nullptr && same->has(name, chunk.number)) return same;
   }
   auto encoding = std::make_shared<Encoding>();
-  encoding->hash_ = chunk.file->hash;
+  encoding->file_ = name;
   encoding->first_ = chunk.number;
   under_way_.push_back(encoding);
   encoder_->post(
@@ -190,13 +195,13 @@ void EncodedMedia::encode(const std::string& bytes, std::size_t first, Encoding:
   inbox_.wake();
 }
 
-void EncodedMedia::keep(const MediaHash& hash, EncodedFile chunks) {
+void EncodedMedia::keep(const FileName& name, EncodedFile chunks) {
   std::erase_if(files_, [&](const auto& kept) {  // which has fewer chunks
-    if (kept.first == hash) bytes_ -= bytes_of(*kept.second);
-    return kept.first == hash;
+    if (kept.first == name) bytes_ -= bytes_of(*kept.second);
+    return kept.first == name;
   });
   bytes_ += bytes_of(*chunks);
-  files_.emplace_front(hash, std::move(chunks));
+  files_.emplace_front(name, std::move(chunks));
   while (bytes_ > most_bytes_ && files_.size() > 1) {
     bytes_ -= bytes_of(*files_.back().second);
     files_.pop_back();

@@ -6,7 +6,8 @@
 // thread of its own, while the engine thread computes the text before it, and other requests. A request holds the
 // embeddings until it has computed the file's last chunk, however many others come. They also stay in RAM for a while,
 // least recently used out first: a request needs them whose rows were lost before they were stored, or in whose prompt
-// other words stand before the picture. An encoding that no request waits for any more ends.
+// other words stand before the picture. An encoding that no request waits for any more ends. Tenants share none: the
+// time of a request would tell whether another one sent the same file.
 
 #include <atomic>
 #include <cstdint>
@@ -45,7 +46,14 @@ struct PromptFile {
 };
 
 using EncodedFile = std::shared_ptr<const std::vector<engine::EncodedChunk>>;  // only some chunks have embeddings
-using NamedEncodings = std::vector<std::pair<MediaHash, EncodedFile>>;
+
+// A tenant's file.
+struct FileName {
+  Tenant tenant = kNoTenant;
+  MediaHash hash = {};
+  bool operator==(const FileName&) const = default;
+};
+using NamedEncodings = std::vector<std::pair<FileName, EncodedFile>>;
 
 // One encoding of one file. The requests that wait for it hold it; the thread that encodes sees when none does.
 class Encoding {
@@ -56,7 +64,7 @@ class Encoding {
 
  private:
   friend class EncodedMedia;
-  bool has(const ChunkSource& chunk) const;
+  bool has(const FileName& file, std::size_t chunk) const;
   struct State {
     std::atomic<bool> done = false;
     std::atomic<double> share = 0;
@@ -64,7 +72,7 @@ class Encoding {
     double ms = 0;                               // the same
   };
 
-  MediaHash hash_ = {};
+  FileName file_;
   std::size_t first_ = 0;  // of the chunks that are encoded
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
@@ -104,18 +112,18 @@ class EncodedMedia {
  private:
   // Returns the file of the chunk, with its embeddings and those of later ones, or null while it is being encoded.
   Result<EncodedFile> file_of(Request& request, const ChunkSource& chunk);
-  // `held`: by the request, to which one that is found is added.
-  EncodedFile known(NamedEncodings& held, const ChunkSource& chunk);
-  std::shared_ptr<Encoding> begin(const ChunkSource& chunk);
+  // Adds one that is found to those that the request holds.
+  EncodedFile known(Request& request, const ChunkSource& chunk);
+  std::shared_ptr<Encoding> begin(const Tenant& tenant, const ChunkSource& chunk);
   void encode(const std::string& bytes, std::size_t first, Encoding::State& state,
               const std::function<bool()>& is_wanted);
-  void keep(const MediaHash& hash, EncodedFile chunks);
+  void keep(const FileName& name, EncodedFile chunks);
 
   engine::Projector* const projector_;
   os::Clock& clock_;
   Inbox& inbox_;
   const std::uint64_t most_bytes_;
-  std::list<std::pair<MediaHash, EncodedFile>> files_;  // used last first
+  std::list<std::pair<FileName, EncodedFile>> files_;  // used last first
   std::uint64_t bytes_ = 0;
   std::vector<std::weak_ptr<Encoding>> under_way_;
   std::atomic<bool> ends_ = false;

@@ -97,6 +97,29 @@ TEST_F(EncodedMediaTest, EmbeddingsOfAnotherRequestAreHeldToo) {
   EXPECT_EQ(projector_.encoded, 2);
 }
 
+// Neither of what is at hand nor of what is under way: the time that a request takes would tell.
+TEST_F(EncodedMediaTest, TenantsLearnNothingOfEachOthersFiles) {
+  const auto mine = request_of(1);
+  const auto again = request_of(1);
+  const auto theirs = request_of(1);
+  theirs->job.tenant.bytes[0] = 7;
+  projector_.is_slow = true;
+  for (Request* each : {mine.get(), again.get(), theirs.get()}) {
+    EXPECT_TRUE(media_.find(*each, Position{}).ok());
+    EXPECT_TRUE(each->must_encode);
+  }
+  EXPECT_EQ(mine->encoding, again->encoding);
+  EXPECT_NE(mine->encoding, theirs->encoding);
+  projector_.is_slow = false;
+  EXPECT_TRUE(has_chunk(*mine, 0));
+  EXPECT_TRUE(has_chunk(*theirs, 0));
+  EXPECT_EQ(projector_.encoded, 2) << "although it is at hand for the other one";
+  const auto later = request_of(1);
+  later->job.tenant = theirs->job.tenant;
+  EXPECT_TRUE(has_chunk(*later, 0));
+  EXPECT_EQ(projector_.encoded, 2) << "within a tenant it is shared";
+}
+
 TEST_F(EncodedMediaTest, ChunksBeforeTheFirstWantedOneAreNotEncoded) {
   const auto first = request_of(1);
   EXPECT_TRUE(has_chunk(*first, 1));
