@@ -202,7 +202,7 @@ void EncodedMedia::keep(const FileName& name, EncodedFile chunks) {
   });
   bytes_ += bytes_of(*chunks);
   files_.emplace_front(name, std::move(chunks));
-  while (bytes_ > most_bytes_ && files_.size() > 1) {
+  while (bytes_ > most_bytes_) {
     bytes_ -= bytes_of(*files_.back().second);
     files_.pop_back();
   }

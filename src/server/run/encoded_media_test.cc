@@ -63,8 +63,8 @@ class EncodedMediaTest : public ::testing::Test {
 
   CountingProjector projector_;
   Inbox inbox_{{.queue = 10}};
-  // Room for one file.
-  EncodedMedia media_{&projector_, os::real_clock(), inbox_, ByteCount{1}};
+  static constexpr ByteCount kOneFile{kChunks * 40 * sizeof(float)};
+  EncodedMedia media_{&projector_, os::real_clock(), inbox_, kOneFile};
 };
 
 // They encode in turns: each makes the other one's embeddings leave.
@@ -134,6 +134,22 @@ TEST_F(EncodedMediaTest, ChunksBeforeTheFirstWantedOneAreNotEncoded) {
   for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
     EXPECT_TRUE(has_chunk(*request_of(1), chunk)) << "the longer encoding takes the place of the shorter";
   }
+  EXPECT_EQ(projector_.encoded, 2);
+}
+
+TEST_F(EncodedMediaTest, AFileLargerThanAllRoomIsHeldByItsRequestOnly) {
+  EncodedMedia small(&projector_, os::real_clock(), inbox_, ByteCount{kOneFile.value() - 1});
+  const auto first = request_of(1);
+  const auto encode = [&](Request& request) {
+    do {
+      EXPECT_TRUE(small.find(request, Position{}).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } while (request.must_encode);
+  };
+  encode(*first);
+  encode(*first);
+  EXPECT_EQ(projector_.encoded, 1);
+  encode(*request_of(1));
   EXPECT_EQ(projector_.encoded, 2);
 }
 
