@@ -34,6 +34,11 @@ std::vector<Flag> media_flags(MediaOptions& media) {
        .environment = "LLAMA_ARG_MMPROJ_OFFLOAD",
        .effect = "Encode on a device, if there is one.",
        .assign = switch_into(media.offload)},
+      {.spelling = "-mmdev, --mmproj-device NAME",
+       .environment = "LLAMA_ARG_MMPROJ_DEVICE",
+       .default_text = "the first",
+       .effect = "Device that encodes, by the name that --list-devices prints, or CPU.",
+       .assign = text_into(media.device)},
       {.spelling = "--image-min-tokens N",
        .environment = "LLAMA_ARG_IMAGE_MIN_TOKENS",
        .default_text = "the projector's own",
@@ -64,7 +69,9 @@ Status check_media(const MediaOptions& media) {
   if (media.most_tokens != 0 && media.least_tokens > media.most_tokens) {
     return invalid("--image-min-tokens is larger than --image-max-tokens");
   }
+  if (!media.offload && !media.device.empty()) return invalid("--mmproj-device needs --mmproj-offload");
   if (!media.projector.empty()) return {};
+  if (!media.device.empty()) return invalid("--mmproj-device needs --mmproj FILE");
   if (media.least_tokens != 0) return invalid("--image-min-tokens needs --mmproj FILE");
   if (media.most_tokens != 0) return invalid("--image-max-tokens needs --mmproj FILE");
   if (!media.directory.empty()) return invalid("--media-path needs --mmproj FILE");

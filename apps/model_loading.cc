@@ -56,6 +56,7 @@ Status add_projector(const Weights& weights, const MediaOptions& media, LoadedMo
        .threads = static_cast<std::uint32_t>(
            model.threads_batch.value_or(model.threads.value_or(static_cast<int>(os::core_count())))),
        .use_gpu = media.offload,
+       .device = media.device,
        .warmup = model.warmup,
        .full_hash = model.full_model_hash,
        .most_at_once = std::min(text_model.tokens_at_once, text_model.batch_tokens)},

@@ -107,6 +107,7 @@ struct MediaOptions {
   std::string projector;           // file; empty: the model takes text only
   bool enabled = true;             // else `projector` does not count
   bool offload = true;             // encode on a device, if there is one
+  std::string device;              // that encodes, by name; empty: the first one
   std::uint32_t least_tokens = 0;  // of a picture, if its number of tokens depends on its size; 0: the projector's own
   std::uint32_t most_tokens = 0;
   std::string directory;                         // of files that requests may name; empty: none

@@ -460,6 +460,18 @@ class Flags(MediaCase):
         self.assertEqual(without.get("/props")["modalities"]["vision"], False)
         self.assert_refused(400, self.ask, without, [shows(png(1), "x")], contains="image input is not supported")
 
+    @covers("--mmproj-device", "-mmdev")
+    def test_a_device_encodes(self):
+        server = self.start("qwen3vl", "--mmproj-device", "CPU")
+        self.assertEqual(self.chat(server, png(1), "What is it?")[0], 200)
+        for flags, why in ((("-mmdev", "none"), "no device 'none'"),
+                           (("--mmproj-device", "CPU", "--no-mmproj-offload"), "--mmproj-device needs --mmproj-offload")):
+            command = serve_command("--mmproj", model("--mmproj", *KINDS["qwen3vl"]), *flags, "--no-kv-disk",
+                                    model_path=model(*KINDS["qwen3vl"]))
+            ended = run_program(*command[1:])
+            self.assertNotEqual(ended.returncode, 0)
+            self.assertIn(why, ended.stderr)
+
     @covers("--image-min-tokens", "--image-max-tokens")
     def test_pictures_have_limits(self):
         def tokens(*flags):

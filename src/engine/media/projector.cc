@@ -117,13 +117,18 @@ bool is_image(const mtmd_input_chunk& chunk) {
   return mtmd_input_chunk_get_type(&chunk) == MTMD_INPUT_CHUNK_TYPE_IMAGE;
 }
 
-// Returns the kind of device that libmtmd encodes on: the first GPU, unless it is to use none.
-std::string encoding_device(bool use_gpu) {
-  for (const auto type : {GGML_BACKEND_DEVICE_TYPE_GPU, GGML_BACKEND_DEVICE_TYPE_IGPU}) {
-    ggml_backend_dev_t device = use_gpu ? ggml_backend_dev_by_type(type) : nullptr;
-    if (device != nullptr) return ggml_backend_dev_description(device);
+// Returns null if the processor encodes. Errors: kInvalid.
+Result<ggml_backend_dev_t> encoding_device(const ProjectorOptions& options) {
+  if (!options.device.empty()) {
+    ggml_backend_dev_t device = ggml_backend_dev_by_name(options.device.c_str());
+    if (device == nullptr) return invalid("this machine has no device '" + options.device + "': see --list-devices");
+    return ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU ? nullptr : device;
   }
-  return "CPU";
+  for (const auto type : {GGML_BACKEND_DEVICE_TYPE_GPU, GGML_BACKEND_DEVICE_TYPE_IGPU}) {
+    ggml_backend_dev_t device = options.use_gpu ? ggml_backend_dev_by_type(type) : nullptr;
+    if (device != nullptr) return device;
+  }
+  return nullptr;
 }
 
 Error not_a_projector(const std::string& path, std::uint64_t mark) {
@@ -141,7 +146,9 @@ Result<std::unique_ptr<Projector>> MtmdProjector::load(const ProjectorOptions& o
   TRY_ASSIGN(const ModelHash identity, gguf::model_identity(llama::open_linked, options.path, depth));
   std::unique_ptr<MtmdProjector> made(new MtmdProjector(options, std::move(model)));
   mtmd_context_params params = mtmd_context_params_default();
-  params.use_gpu = options.use_gpu;
+  TRY_ASSIGN(ggml_backend_dev_t const device, encoding_device(options));
+  params.use_gpu = device != nullptr;
+  params.device = device;
   params.print_timings = false;
   params.n_threads = static_cast<int>(options.threads);
   params.warmup = options.warmup;
@@ -155,7 +162,7 @@ Result<std::unique_ptr<Projector>> MtmdProjector::load(const ProjectorOptions& o
   made->context_.reset(mtmd_init_from_file(options.path.c_str(), made->model_.get(), params));
   if (!made->context_) return not_a_projector(options.path, mark);
   made->description_.identity = identity;
-  made->description_.device = encoding_device(options.use_gpu);
+  made->description_.device = device != nullptr ? ggml_backend_dev_description(device) : "CPU";
   made->describe();
   return std::unique_ptr<Projector>(std::move(made));
 }

@@ -19,8 +19,9 @@ struct ProjectorOptions {
   std::uint32_t most_tokens = 0;
   std::uint32_t threads = 4;
   bool use_gpu = true;
-  bool warmup = true;      // encode once at the start, so that the first picture does not wait for memory
-  bool full_hash = false;  // name the projector by all of its bytes, not by samples
+  std::string device = {};  // that encodes, as --list-devices names it, or "CPU"; empty: the first GPU, if there is one
+  bool warmup = true;       // encode once at the start, so that the first picture does not wait for memory
+  bool full_hash = false;   // name the projector by all of its bytes, not by samples
   // Most embeddings that the model may look at at once, as its micro-batches are; 0: any number.
   std::uint32_t most_at_once = 0;
   MediaLimits limits = {};

@@ -309,6 +309,14 @@ TEST(ProjectorLoadTest, SaysWhatIsWrong) {
   options.least_tokens = 5;
   options.most_tokens = 4;
   EXPECT_EQ(pair.load(options).error().kind, ErrorKind::kInvalid);
+  options = pair.options();
+  options.device = "no such";
+  EXPECT_EQ(pair.load(options).error().kind, ErrorKind::kInvalid);
+  options.device = "CPU";
+  options.use_gpu = true;
+  const auto named = pair.load(options);
+  ASSERT_TRUE(named.ok());
+  EXPECT_EQ((*named)->description().device, "CPU") << "it has the same name as without a device";
   const Pair wide("qwen3vl");  // embeddings twice as wide
   EXPECT_EQ(wide.load(pair.options()).error().kind, ErrorKind::kDamaged);
 }
