@@ -40,7 +40,7 @@ struct MediaKey {
   std::string device = {};  // the kind that encodes: embeddings of others differ in their last bits
 };
 
-// Costs one pass over the file's bytes: about a millisecond per megabyte.
+// Costs one pass over the file's bytes.
 MediaHash media_hash(const MediaKey& key, ByteSpan file);
 
 // How the embeddings of a chunk lie in the model's memory.

@@ -136,7 +136,9 @@ TEST_F(RenderMedia, WordsAfterAPictureKeepTheirPlace) {
 TEST_F(RenderMedia, ATemplateThatLeavesAPictureOutIsAnError) {
   const auto prompt = render(input(names_.name(0), 1), "{% for message in messages %}{{ message.role }}{% endfor %}");
   ASSERT_FALSE(prompt.ok());
-  EXPECT_EQ(prompt.error().message, "the model's chat template leaves out 'part 0'");
+  EXPECT_EQ(prompt.error().message,
+            "the model's chat template leaves out 'part 0': send the message without it, or start the server with "
+            "another --chat-template");
 }
 
 TEST_F(RenderMedia, AnErrorOfAFileIsThePromptsError) {

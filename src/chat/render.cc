@@ -115,7 +115,9 @@ Result<RenderedPrompt> with_media(const PromptMedia& media, RenderedPrompt promp
   std::vector<bool> found(media.files.size());
   split_at_names(media, prompt, found);
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!found[i]) return invalid("the model's chat template leaves out '" + media.files[i].place + "'");
+    if (found[i]) continue;
+    return invalid("the model's chat template leaves out '" + media.files[i].place +
+                   "': send the message without it, or start the server with another --chat-template");
   }
   return prompt;
 }

@@ -28,13 +28,15 @@ Status check_picture(const MediaHead& head, const MediaLimits& limits) {
   if (pixels == 0) return damaged("it is a picture without pixels");
   if (pixels <= limits.pixels && std::max(head.width, head.height) <= limits.side) return {};
   return no_space("it is a picture of " + std::to_string(head.width) + " x " + std::to_string(head.height) +
-                  " pixels: at most " + std::to_string(limits.pixels) + " and sides of " + std::to_string(limits.side));
+                  " pixels: at most " + std::to_string(limits.pixels) + " are read, and sides of " +
+                  std::to_string(limits.side) + ": make it smaller");
 }
 
 Status check_sound(const MediaHead& head, const MediaLimits& limits) {
   if (head.seconds <= limits.seconds) return {};
   return no_space("it is a sound of up to " + std::to_string(static_cast<std::uint64_t>(head.seconds)) +
-                  " seconds: at most " + std::to_string(static_cast<std::uint64_t>(limits.seconds)));
+                  " seconds: at most " + std::to_string(static_cast<std::uint64_t>(limits.seconds)) +
+                  " are read: send it in parts");
 }
 
 }  // namespace

@@ -131,9 +131,14 @@ Result<ggml_backend_dev_t> encoding_device(const ProjectorOptions& options) {
   return nullptr;
 }
 
-Error not_a_projector(const std::string& path, std::uint64_t mark) {
+// Adds what libmtmd logged since, if it did.
+std::string with_reason(const std::string& what, std::uint64_t mark) {
   const std::string reason = llama::log_reason_since(mark);
-  return damaged(path + " is no projector of this model" + (reason.empty() ? "" : ": " + reason));
+  return reason.empty() ? what : what + ": " + reason;
+}
+
+Error not_a_projector(const std::string& path, std::uint64_t mark) {
+  return damaged(with_reason(path + " is no projector of this model", mark));
 }
 
 Result<std::unique_ptr<Projector>> MtmdProjector::load(const ProjectorOptions& options, llama::ModelHandle model) {
@@ -190,7 +195,7 @@ Result<ChunksHandle> MtmdProjector::chunks_of(const mtmd_bitmap& bitmap) const {
   const mtmd_input_part* const parts[] = {&part};
   const std::uint64_t mark = llama::log_mark();
   if (mtmd_tokenize_from_parts(context_.get(), chunks.get(), parts, 1, false) == 0) return chunks;
-  return damaged("the projector cannot take it: " + llama::log_reason_since(mark));
+  return damaged(with_reason("the projector cannot take it", mark));
 }
 
 // The head of a picture has all that its parts depend on. libmtmd knows itself how it counts the samples of a sound.
@@ -282,7 +287,7 @@ Result<EncodedChunk> MtmdProjector::encode_chunk(const mtmd_input_chunk& chunk) 
   TRY_ASSIGN(const MediaPart part, part_of(chunk));
   const std::uint64_t mark = llama::log_mark();
   if (mtmd_encode_chunk(context_.get(), &chunk) != 0) {
-    return io_error("the projector failed: " + llama::log_reason_since(mark));
+    return io_error(with_reason("the projector failed", mark));
   }
   EncodedChunk encoded{.shape = part.shape};
   const auto width = static_cast<std::size_t>(llama_model_n_embd_inp(model_.get()));

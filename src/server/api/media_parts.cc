@@ -200,7 +200,8 @@ Result<std::string> MediaReader::fetch(std::string_view url, const std::string& 
   if (!is_remote) return invalid(fmt::format("'{}' must be a data:, file:, http: or https: URL", path));
   if (!rules_->fetch) {
     return invalid(fmt::format(
-        "'{}': this server fetches nothing from other hosts without --allow-remote-media: send a data: URL", path));
+        "'{}': this server fetches nothing from other hosts without --allow-remote-media: send the file in base64",
+        path));
   }
   if (++fetched_ > kMostFetched) {
     return invalid(

@@ -129,8 +129,9 @@ TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
 
 TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
   MediaReader reader(&rules_);
-  EXPECT_EQ(refused(reader.from_url("https://example.org/a.png", "part 1")),
-            "'part 1': this server fetches nothing from other hosts without --allow-remote-media: send a data: URL");
+  EXPECT_EQ(
+      refused(reader.from_url("https://example.org/a.png", "part 1")),
+      "'part 1': this server fetches nothing from other hosts without --allow-remote-media: send the file in base64");
   EXPECT_THAT(refused(reader.from_url("data:image/png,abc", "part 1")), HasSubstr("must be in base64"));
   EXPECT_THAT(refused(reader.from_url("data:image/png;base64,!", "part 1")), HasSubstr("'part 1': it is not base64"));
   EXPECT_THAT(refused(reader.from_url("data:image/png;base64,", "part 1")), HasSubstr("is empty"));

@@ -38,8 +38,10 @@ class FileSettler {
     if (counted_.insert(file.hash).second) bytes_ += file.bytes->size();
     const std::uint64_t most = service_.held_files->most_of_request().value();
     if (bytes_ > most) {
-      return of_place(file, no_space(fmt::format("with it the request's files have {} MiB: at most {} are possible",
-                                                 bytes_ >> 20, most >> 20)));
+      return of_place(file, no_space(fmt::format(
+                                "with it the request's files have {} MiB, and at most {} are taken: send fewer, or "
+                                "start the server with a larger --max-body-mb",
+                                bytes_ >> 20, most >> 20)));
     }
     auto held = service_.held_files->hold(file.hash, std::move(file.bytes));
     if (!held) return of_place(file, held.error());
