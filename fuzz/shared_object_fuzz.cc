@@ -50,9 +50,12 @@ void check_record(std::vector<std::byte> bytes) {
   if (bytes.size() < kCodeBytes) return;
   const std::size_t code_at = bytes.size() - kCodeBytes;
   put_code(bytes, code_at, format::Section::kRecord, ByteSpan(bytes).first(code_at));
-  const auto contents = format::decode_record(kFuzzedKey, kFuzzedName, bytes);
-  if (!contents) return;
-  KVKEEP_ASSERT(format::encode_record(kFuzzedKey, kFuzzedName, *contents) == bytes, "a record has one spelling");
+  const auto record = format::decode_record(kFuzzedKey, kFuzzedName, bytes);
+  KVKEEP_ASSERT(record.ok() || is_refusal(record.error()), "damage, or of a later version");
+  if (!record) return;
+  KVKEEP_ASSERT(bytes.size() <= format::kMostStoredRecordBytes, "a record has a limit");
+  KVKEEP_ASSERT(format::encode_record(kFuzzedKey, kFuzzedName, record->salt, record->contents) == bytes,
+                "a record has one spelling");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class Carrying : public ::testing::Test {
             }};
   }
   share::Warehouse warehouse(const std::string& device = kDevice) {
-    return {access(), {.fingerprint = kModel, .device = device, .key = kKey}, 3600};
+    return {access(), {.fingerprint = kModel, .device = device, .key = kKey, .encrypt = encrypt_}, 3600};
   }
   Result<CarryReport> push_from(sim::SimFileSystem& files, const CarryOptions& options = {}) {
     auto model = inspect::read_model(files, inspect::kRoot, kModel);
@@ -82,6 +82,7 @@ class Carrying : public ::testing::Test {
   sim::SimClock clock_;
   share::FrailWorld world_{clock_};
   share::FrailEngine engine_{world_};
+  bool encrypt_ = false;  // what is written
 };
 
 }  // namespace kvkeep::carry

@@ -334,6 +334,25 @@ TEST_F(Carried, SampledTurnsGoAlong) {
   EXPECT_FALSE(contents_of(served).contains("turns"));
 }
 
+TEST_F(Carried, EncryptionHidesWhatGoesAlong) {
+  encrypt_ = true;
+  const PrefixHash before = segments_[1].header.name.end_hash;
+  const std::vector<TokenId> ids = share::share_prompt(5, 64);
+  ASSERT_TRUE(store::RecordLog::rewrite(
+      files(), kFolder + "/turns", format::kSampledTurnRecords,
+      std::vector<std::vector<std::byte>>{format::encode_sampled_turn({before, ids, {"get_weather"}})}));
+  EXPECT_EQ(push_from(files())->turns, 1U);
+  const auto is_shown = [&](ByteSpan run) {
+    return std::ranges::any_of(
+        world_.objects, [&](const auto& object) { return !std::ranges::search(object.second.head, run).empty(); });
+  };
+  for (std::size_t at = 0; at < 61; ++at) ASSERT_FALSE(is_shown(std::as_bytes(std::span(ids).subspan(at, 4)))) << at;
+  for (const std::string_view text : {"get_weather", "tiny", "SSE3"}) {
+    EXPECT_FALSE(is_shown(std::as_bytes(std::span(text)))) << text;
+  }
+  EXPECT_EQ(push_from(files())->turns, 0U) << "it is there";
+}
+
 // Both of a directory, and the ones that servers published meanwhile, which are newer.
 TEST_F(Carried, AllRepliesToOnePromptGoAlong) {
   const PrefixHash before;

@@ -18,6 +18,10 @@ constexpr std::size_t kEnvelopeCodeAt = kEnvelopeBytes - kCodeBytes;
 constexpr std::size_t kRestCodeAt = 128;
 constexpr std::size_t kReservedBytes = 16;  // before the codes
 constexpr std::size_t kRecordHeadBytes = 16;
+constexpr std::uint32_t kClearRecordVersion = 1;
+constexpr std::uint32_t kEncryptedRecordVersion = 2;
+static_assert(kMostStoredRecordBytes ==
+              kRecordHeadBytes + sizeof(EncryptionSalt) + kMostRecordBytes + kEncryptionTagBytes + kCodeBytes);
 
 ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -76,7 +80,7 @@ Envelope read_fields(Reader& reader) {
   envelope.writer = reader.number<std::uint64_t>();
   envelope.begin_hash = read_array<kNameHashBytes>(reader);
   envelope.end_hash = read_array<kNameHashBytes>(reader);
-  envelope.salt = read_array<16>(reader);
+  envelope.salt = read_array<sizeof(EncryptionSalt)>(reader);
   reader.raw(kReservedBytes);
   envelope.rest_mac = reader.hash<MacHash>();
   envelope.payload_mac = reader.hash<MacHash>();
@@ -214,30 +218,39 @@ Result<SharedHead> decode_rest(const Envelope& envelope, ByteSpan rest) {
   return head;
 }
 
-std::vector<std::byte> encode_record(const MacKey& key, std::string_view name, ByteSpan contents) {
-  KVKEEP_ASSERT(contents.size() <= kMostRecordBytes, "records are small");
+std::vector<std::byte> encode_record(const MacKey& key, std::string_view name,
+                                     const std::optional<EncryptionSalt>& salt, ByteSpan contents) {
   Writer writer;
   writer.raw(bytes_of(kSharedRecordMagic));
-  writer.number(kSharedVersion);
+  writer.number(salt ? kEncryptedRecordVersion : kClearRecordVersion);
   writer.number(static_cast<std::uint32_t>(contents.size()));
+  if (salt) writer.raw(bytes_of(*salt));
   writer.raw(contents);
   writer.hash(code_of(key, name, Section::kRecord, writer.bytes()));
   return writer.take();
 }
 
-Result<std::vector<std::byte>> decode_record(const MacKey& key, std::string_view name, ByteSpan bytes) {
+Result<SharedRecord> decode_record(const MacKey& key, std::string_view name, ByteSpan bytes) {
   if (bytes.size() < kRecordHeadBytes + kCodeBytes || !has_magic(bytes, kSharedRecordMagic)) {
     return damaged("not a shared record");
   }
   if (!is_authentic(key, name, Section::kRecord, bytes)) return damaged("a shared record is not authentic");
   Reader reader(bytes.subspan(kSharedRecordMagic.size()));
-  if (reader.number<std::uint32_t>() > kSharedVersion) return unsupported("a shared record of a later version");
+  const auto version = reader.number<std::uint32_t>();
+  if (version > kEncryptedRecordVersion) return unsupported("a shared record of a later version");
+  if (version < kClearRecordVersion) return damaged("a shared record of no version");
+  const bool encrypted = version == kEncryptedRecordVersion;
   const auto size = reader.number<std::uint32_t>();
-  if (size > kMostRecordBytes || kRecordHeadBytes + size + kCodeBytes != bytes.size()) {
+  const std::size_t most = kMostRecordBytes + (encrypted ? kEncryptionTagBytes : 0);
+  const std::size_t salt_bytes = encrypted ? sizeof(EncryptionSalt) : 0;
+  if (size > most || kRecordHeadBytes + salt_bytes + size + kCodeBytes != bytes.size()) {
     return damaged("the size of a shared record is wrong");
   }
+  SharedRecord record;
+  if (encrypted) record.salt = read_array<sizeof(EncryptionSalt)>(reader);
   const ByteSpan contents = reader.raw(size);
-  return std::vector<std::byte>(contents.begin(), contents.end());
+  record.contents.assign(contents.begin(), contents.end());
+  return record;
 }
 
 }  // namespace kvkeep::format

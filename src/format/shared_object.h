@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,10 @@ inline constexpr std::size_t kMostPathSteps = 8192;              // a limit for 
 inline constexpr std::size_t kMostExtensionBytes = 64 * 1024;    // likewise
 inline constexpr std::uint64_t kMostSharedPayload = 1ull << 32;  // likewise
 inline constexpr std::size_t kMostRecordBytes = 256 * 1024;      // of a record, which has no payload
+inline constexpr std::size_t kEncryptionTagBytes = 16;           // that encryption adds
+// Of a whole record, encrypted, with its head and code.
+inline constexpr std::size_t kMostStoredRecordBytes = 32 + kMostRecordBytes + kEncryptionTagBytes + sizeof(MacHash);
+using EncryptionSalt = std::array<std::uint8_t, 16>;
 
 // The first 16 bytes of a prefix hash.
 using ShortHash = std::array<std::uint8_t, kNameHashBytes>;
@@ -61,14 +66,14 @@ struct Envelope {
   ShortHash begin_hash{};
   ShortHash end_hash{};
   std::uint32_t path_steps = 0;
-  std::uint32_t segment_bytes = 0;      // of the segment file's header
-  std::uint32_t extension_bytes = 0;    // for fields to come; readers of this version pass over them
-  std::uint64_t payload_bytes = 0;      // as stored
-  std::uint64_t writer = 0;             // a random number of the process that wrote it
-  bool encrypted = false;               // the rest of the head and the payload
-  std::array<std::uint8_t, 16> salt{};  // of the encryption; zero without
-  MacHash rest_mac{};                   // of the head after the envelope, as stored
-  MacHash payload_mac{};                // of the payload, as stored
+  std::uint32_t segment_bytes = 0;    // of the segment file's header
+  std::uint32_t extension_bytes = 0;  // for fields to come; readers of this version pass over them
+  std::uint64_t payload_bytes = 0;    // as stored
+  std::uint64_t writer = 0;           // a random number of the process that wrote it
+  bool encrypted = false;             // the rest of the head and the payload
+  EncryptionSalt salt{};              // of the encryption; zero without
+  MacHash rest_mac{};                 // of the head after the envelope, as stored
+  MacHash payload_mac{};              // of the payload, as stored
   bool operator==(const Envelope&) const = default;
 
   // Bytes of the whole head.
@@ -108,8 +113,13 @@ Status check_rest(const MacKey& key, std::string_view name, const Envelope& enve
 Result<SharedHead> decode_rest(const Envelope& envelope, ByteSpan rest);
 
 // A record: few bytes under a name, without path or payload (how a turn was sampled).
-std::vector<std::byte> encode_record(const MacKey& key, std::string_view name, ByteSpan contents);
-// As decode_envelope(). Returns the contents.
-Result<std::vector<std::byte>> decode_record(const MacKey& key, std::string_view name, ByteSpan bytes);
+struct SharedRecord {
+  std::optional<EncryptionSalt> salt = {};  // nullopt: the contents are in clear
+  std::vector<std::byte> contents = {};     // as stored
+};
+std::vector<std::byte> encode_record(const MacKey& key, std::string_view name,
+                                     const std::optional<EncryptionSalt>& salt, ByteSpan contents);
+// Fails as decode_envelope(). `bytes` are the whole record.
+Result<SharedRecord> decode_record(const MacKey& key, std::string_view name, ByteSpan bytes);
 
 }  // namespace kvkeep::format

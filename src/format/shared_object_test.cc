@@ -132,10 +132,25 @@ TEST(SharedObject, TheGoldenRecordIsWhatIsWritten) {
   const std::string golden = shared_file(KVKEEP_SOURCES "/format/testdata/shared_v1.record");
   const ByteSpan contents = std::as_bytes(std::span("turn", 4));
   EXPECT_EQ(shared_hex(std::as_bytes(std::span(golden))),
-            shared_hex(encode_record(example_key(), kSharedName, contents)));
+            shared_hex(encode_record(example_key(), kSharedName, std::nullopt, contents)));
   const auto record = decode_record(example_key(), kSharedName, std::as_bytes(std::span(golden)));
   ASSERT_TRUE(record.ok());
-  EXPECT_TRUE(std::ranges::equal(*record, contents));
+  EXPECT_FALSE(record->salt);
+  EXPECT_TRUE(std::ranges::equal(record->contents, contents));
+}
+
+TEST(SharedObject, TheGoldenEncryptedRecordIsWhatIsWritten) {
+  const std::string golden = shared_file(KVKEEP_SOURCES "/format/testdata/shared_v2.record");
+  const ByteSpan contents = std::as_bytes(std::span("4 + 16 bytes of them", 20));
+  const auto salt = counting<MacKey>(0x10).bytes;
+  EncryptionSalt first{};
+  std::copy_n(salt.begin(), first.size(), first.begin());
+  EXPECT_EQ(shared_hex(std::as_bytes(std::span(golden))),
+            shared_hex(encode_record(example_key(), kSharedName, first, contents)));
+  const auto record = decode_record(example_key(), kSharedName, std::as_bytes(std::span(golden)));
+  ASSERT_TRUE(record.ok());
+  EXPECT_EQ(record->salt, first);
+  EXPECT_TRUE(std::ranges::equal(record->contents, contents));
 }
 
 TEST(SharedObject, TheDocumentShowsTheGoldenFile) {
@@ -177,16 +192,43 @@ TEST(SharedObject, NothingIsBelievedThatLacksItsCode) {
 }
 
 TEST(SharedObject, RecordsAreBelievedOnlyWithTheirCode) {
-  std::vector<std::byte> record = encode_record(example_key(), kSharedName, std::as_bytes(std::span("turn", 4)));
-  for (std::size_t bit = 0; bit < 8 * record.size(); ++bit) {
-    record[bit / 8] ^= std::byte{1} << bit % 8;
-    ASSERT_FALSE(decode_record(example_key(), kSharedName, record).ok()) << "bit " << bit;
-    record[bit / 8] ^= std::byte{1} << bit % 8;
+  for (const auto& salt : {std::optional<EncryptionSalt>(), std::optional(EncryptionSalt{1, 2, 3})}) {
+    std::vector<std::byte> record =
+        encode_record(example_key(), kSharedName, salt, std::as_bytes(std::span("turn", 4)));
+    for (std::size_t bit = 0; bit < 8 * record.size(); ++bit) {
+      record[bit / 8] ^= std::byte{1} << bit % 8;
+      ASSERT_FALSE(decode_record(example_key(), kSharedName, record).ok()) << "bit " << bit;
+      record[bit / 8] ^= std::byte{1} << bit % 8;
+    }
+    for (std::size_t size = 0; size < record.size(); ++size) {
+      ASSERT_FALSE(decode_record(example_key(), kSharedName, ByteSpan(record).first(size)).ok());
+    }
+    EXPECT_FALSE(decode_record(example_key(), "another name", record).ok());
   }
-  for (std::size_t size = 0; size < record.size(); ++size) {
-    ASSERT_FALSE(decode_record(example_key(), kSharedName, ByteSpan(record).first(size)).ok());
-  }
-  EXPECT_FALSE(decode_record(example_key(), "another name", record).ok());
+}
+
+// With codes that fit: a record keeps its limit, encrypted or not, and later versions are told apart from damage.
+TEST(SharedObject, RecordsBreakNoLimit) {
+  const auto read = [](const std::optional<EncryptionSalt>& salt, std::size_t size, unsigned version = 0) {
+    std::vector<std::byte> record = encode_record(example_key(), kSharedName, salt, std::vector<std::byte>(size));
+    EXPECT_TRUE(size > kMostRecordBytes + kEncryptionTagBytes || record.size() <= kMostStoredRecordBytes);
+    if (version > 0) record[8] = std::byte{static_cast<unsigned char>(version - 1)};
+    MacStream code = section_mac(example_key(), kSharedName, Section::kRecord);
+    code.append(ByteSpan(record).first(record.size() - 32));
+    const MacHash sum = code.finish();
+    std::ranges::copy(std::as_bytes(std::span(sum.bytes)), record.end() - 32);
+    const auto decoded = decode_record(example_key(), kSharedName, record);
+    return decoded.ok() ? std::nullopt : std::optional(decoded.error().kind);
+  };
+  const EncryptionSalt salt{1};
+  EXPECT_EQ(read({}, kMostRecordBytes), std::nullopt);
+  EXPECT_EQ(read({}, kMostRecordBytes + 1), ErrorKind::kDamaged);
+  EXPECT_EQ(read(salt, kMostRecordBytes + kEncryptionTagBytes), std::nullopt);
+  EXPECT_EQ(read(salt, kMostRecordBytes + kEncryptionTagBytes + 1), ErrorKind::kDamaged);
+  EXPECT_EQ(read({}, 5, 1 + 0), ErrorKind::kDamaged);
+  EXPECT_EQ(read({}, 5, 1 + 2), ErrorKind::kDamaged) << "its sizes are those of another version";
+  EXPECT_EQ(read(salt, 5, 1 + 1), ErrorKind::kDamaged);
+  EXPECT_EQ(read(salt, 5, 1 + 3), ErrorKind::kUnsupported);
 }
 
 // A holder of the key may be wrong, too: its codes fit, and the contents contradict each other.

@@ -3,17 +3,17 @@
 // Encryption of what lies in an engine: AES-256-GCM, by OpenSSL. Authenticity is the business of the codes in
 // format/shared_object.h, which are over encrypted bytes; GCM's own tag is checked as well.
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "base/mac.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "format/shared_object.h"
 
 namespace kvkeep::share {
 
-inline constexpr std::size_t kCipherTagBytes = 16;  // that encryption adds
+inline constexpr std::size_t kCipherTagBytes = format::kEncryptionTagBytes;
 
 // Returns true if this build can encrypt.
 bool can_encrypt();
@@ -22,7 +22,7 @@ bool can_encrypt();
 // each section. Thread safe.
 class Cipher {
  public:
-  using Salt = std::array<std::uint8_t, 16>;
+  using Salt = format::EncryptionSalt;
   // `salt` is random, chosen anew for each object; the key follows from both.
   Cipher(const MacKey& secret, const Salt& salt);
 

@@ -228,18 +228,16 @@ Publisher::Outcome Publisher::publish(const RecordOffer& record) {
   const NodeId node = engine_.node_of(record.name);
   const auto failed = [&] { return nodes_.suspects(node) ? Outcome::kAgain : Outcome::kDone; };
   if (!nodes_.may_ask(node)) return failed();
-  if (!record.merge) return write(record.name, vault_.seal_record(record.name, record.contents), {});
+  if (!record.merge) return write(record.name, vault_.seal_record(record.name, record.contents, salt_()), {});
   const HeadBytes answer =
-      lookup_
-          .ask_until({record.name}, format::kMostRecordBytes + format::kEnvelopeBytes, nodes_.background_deadline_ns())
-          .front();
+      lookup_.ask_until({record.name}, format::kMostStoredRecordBytes, nodes_.background_deadline_ns()).front();
   if (!answer.ok() && answer.error().kind != ErrorKind::kNotFound) {
     if (failed() == Outcome::kDone) counting_.add(&ShareCounters::publish_failures);
     return failed();
   }
   const auto there = answer.ok() ? vault_.open_record(record.name, *answer) : answer;
   const std::vector<std::byte> contents = there.ok() ? record.merge(*there, record.contents) : record.contents;
-  return write(record.name, vault_.seal_record(record.name, contents), {});
+  return write(record.name, vault_.seal_record(record.name, contents, salt_()), {});
 }
 
 Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteSpan payload) {

@@ -279,7 +279,7 @@ std::vector<Result<std::vector<std::byte>>> SharedStore::records(const std::vect
     const std::size_t begin = end - std::min(end, at_once);
     const std::vector<ObjectName> asked(names.begin() + static_cast<std::ptrdiff_t>(begin),
                                         names.begin() + static_cast<std::ptrdiff_t>(end));
-    const auto answers = parts_->lookup.ask(asked, format::kMostRecordBytes + format::kEnvelopeBytes, limits);
+    const auto answers = parts_->lookup.ask(asked, format::kMostStoredRecordBytes, limits);
     for (std::size_t i = 0; i < asked.size(); ++i) records[begin + i] = parts_->open_record(asked[i], answers[i]);
     end = begin;
   }

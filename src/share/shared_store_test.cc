@@ -268,6 +268,75 @@ TEST_F(SharedStoreTest, EncryptionHidesPromptsAndState) {
             Position{40});
 }
 
+// Returns true if some run of `size` bytes of `secret` lies in some object of the engine; runs begin at each `step`th
+// byte.
+bool shows_any(const FrailWorld& world, ByteSpan secret, std::size_t size, std::size_t step) {
+  for (const auto& [name, object] : world.objects) {
+    for (std::size_t at = 0; at + size <= secret.size(); at += step) {
+      const ByteSpan run = secret.subspan(at, size);
+      if (!std::ranges::search(object.head, run).empty()) return true;
+      for (const auto& piece : object.pieces) {
+        if (!std::ranges::search(piece, run).empty()) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// The ids that were sampled are the next prompt's.
+TEST_F(SharedStoreTest, EncryptionHidesRecords) {
+  const ShareOptions clear{.fingerprint = sim::sample_fingerprint(1), .key = "secret"};
+  const Tokens ids = share_prompt(3, 64);
+  const ByteSpan contents = std::as_bytes(std::span(ids));
+  const auto join = [](ByteSpan there, ByteSpan offered) {
+    std::vector<std::byte> both(there.begin(), there.end());
+    both.insert(both.end(), offered.begin(), offered.end());
+    return both;
+  };
+  for (const bool encrypts : {false, true}) {
+    world_.objects.clear();
+    ShareOptions options = clear;
+    options.encrypt = encrypts;
+    ShareServer server(world_, options);
+    PrefixHash replaced, merged;
+    replaced.bytes.fill(1);
+    merged.bytes.fill(2);
+    const auto offer = [&](const PrefixHash& key, MergeRecords merge) {
+      EXPECT_TRUE(server.store().offer_record(key, {contents.begin(), contents.end()}, std::move(merge)));
+      server.run_all();
+    };
+    offer(replaced, {});
+    offer(merged, join);
+    offer(merged, join);
+    EXPECT_EQ(shows_any(world_, contents, 4 * sizeof(TokenId), sizeof(TokenId)), !encrypts);
+    // Servers with the key read either, whatever they write themselves.
+    for (const bool other_encrypts : {false, true}) {
+      options.encrypt = other_encrypts;
+      ShareServer other(world_, options);
+      const auto records = other.store().records({replaced, merged}, clock_.monotonic_ns() + 1'000'000'000);
+      ASSERT_TRUE(records[0].ok() && records[1].ok());
+      EXPECT_TRUE(std::ranges::equal(*records[0], contents));
+      EXPECT_EQ(records[1]->size(), 2 * contents.size());
+    }
+  }
+}
+
+// Equal records are not equal there, nor is one that was written twice.
+TEST_F(SharedStoreTest, EncryptedRecordsOfTheSameContentsDiffer) {
+  ShareServer server(world_, {.fingerprint = sim::sample_fingerprint(1), .key = "secret", .encrypt = true});
+  std::vector<std::vector<std::byte>> seen;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(server.store().offer_record(PrefixHash{}, std::vector<std::byte>(100)));
+    server.run_all();
+    ASSERT_EQ(world_.objects.size(), 1u);
+    // After the record's head and its salt.
+    const auto& head = world_.objects.begin()->second.head;
+    seen.emplace_back(head.begin() + 32, head.end() - 32);
+  }
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_NE(seen[1], seen[2]);
+}
+
 TEST_F(SharedStoreTest, EncryptionNeedsAKey) {
   sim::SimExecutor executor;
   const auto made = SharedStore::make(std::make_unique<FrailEngine>(world_), {.encrypt = true}, clock_, executor);

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kNoKey = "kvkeep shared objects without a key";
 constexpr std::uint8_t kRestSection = 1;
 constexpr std::uint8_t kPayloadSection = 2;
+constexpr std::uint8_t kRecordSection = 3;
 
 ByteSpan bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -179,12 +180,18 @@ Result<std::size_t> Vault::Opening::finish() {
   return clear;
 }
 
-std::vector<std::byte> Vault::seal_record(const ObjectName& name, ByteSpan contents) const {
-  return format::encode_record(code_key_, name.text(), contents);
+std::vector<std::byte> Vault::seal_record(const ObjectName& name, ByteSpan contents, const Cipher::Salt& salt) const {
+  if (!encrypts_) return format::encode_record(code_key_, name.text(), std::nullopt, contents);
+  return format::encode_record(code_key_, name.text(), salt, cipher(salt).encrypt(kRecordSection, contents));
 }
 
 Result<std::vector<std::byte>> Vault::open_record(const ObjectName& name, ByteSpan bytes) const {
-  return format::decode_record(code_key_, name.text(), bytes);
+  TRY_ASSIGN(format::SharedRecord record, format::decode_record(code_key_, name.text(), bytes));
+  if (!record.salt) return std::move(record.contents);
+  if (record.contents.size() < kCipherTagBytes) return damaged("an encrypted record has no tag");
+  std::vector<std::byte> clear(record.contents.size() - kCipherTagBytes);
+  TRY(cipher(*record.salt).decrypt(kRecordSection, record.contents, clear));
+  return clear;
 }
 
 Result<std::shared_ptr<const store::Payload>> unpack(Vault::Opening& opening, const format::SegmentHeader& segment,

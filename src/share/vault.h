@@ -86,7 +86,8 @@ class Vault {
     std::size_t checked_ = 0;
   };
 
-  std::vector<std::byte> seal_record(const ObjectName& name, ByteSpan contents) const;
+  // `salt` as of seal().
+  std::vector<std::byte> seal_record(const ObjectName& name, ByteSpan contents, const Cipher::Salt& salt) const;
   Result<std::vector<std::byte>> open_record(const ObjectName& name, ByteSpan bytes) const;
 
  private:

@@ -53,6 +53,40 @@ TEST(Vault, PayloadsAreVerifiedByTheirCodeUnderAKeyAndAlwaysByTheirSums) {
   }
 }
 
+// A holder of the key wrote what this one cannot decrypt: its code fits.
+TEST(Vault, EncryptedRecordsNeedTheirTag) {
+  const Vault vault({.key = "a share key", .encrypt = true});
+  const ObjectName name = vault.record_name(PrefixHash{});
+  const std::vector<std::byte> contents = sim::sample_bytes(1, 50);
+  const std::vector<std::byte> record = vault.seal_record(name, contents, Cipher::Salt{7});
+  EXPECT_EQ(vault.open_record(name, record).value(), contents);
+  EXPECT_EQ(record.size(), 32 + contents.size() + kCipherTagBytes + 32);
+  EXPECT_NE(record, vault.seal_record(name, contents, Cipher::Salt{8}));
+  const MacKey code_key = derive_key("kvkeep 2026-11-24 codes of shared objects",
+                                     std::as_bytes(std::span(std::string_view("a share key"))));
+  for (const std::size_t size : {std::size_t{0}, kCipherTagBytes - 1, kCipherTagBytes, std::size_t{66}}) {
+    const std::vector<std::byte> wrong =
+        format::encode_record(code_key, name.text(), Cipher::Salt{7}, std::vector<std::byte>(size));
+    EXPECT_EQ(vault.open_record(name, wrong).error().kind, ErrorKind::kDamaged) << size;
+  }
+}
+
+// The key and nonce of an encryption are part of the format: what lies in engines must be readable by later builds.
+TEST(Vault, TheGoldenEncryptedRecordIsWhatIsWritten) {
+  static constexpr std::string_view kGolden =
+      "4b564b5245430d0a02000000140000000700000000000000000000000000000059406c63360adb4878efbebf0ca664ee630b03d7e48f7e4c"
+      "7d6773ff79bce3adc02342b5b9ced051b7a71dd40d903fa550139f37";
+  const Vault vault({.key = "a share key", .encrypt = true});
+  const std::vector<std::byte> record =
+      vault.seal_record(vault.record_name(PrefixHash{}), std::as_bytes(std::span("turn", 4)), Cipher::Salt{7});
+  std::string hex;
+  for (const std::byte byte : record) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    hex += {kDigits[static_cast<std::size_t>(byte) >> 4], kDigits[static_cast<std::size_t>(byte) & 15]};
+  }
+  EXPECT_EQ(hex, kGolden);
+}
+
 TEST(ShareKey, OneThatIsShortCanBeFoundByTrying) {
   EXPECT_TRUE(is_guessable("swordfish"));
   EXPECT_TRUE(is_guessable("fifteen letters"));

@@ -169,7 +169,7 @@ Status Warehouse::put(const Publication& publication) {
 }
 
 std::vector<Result<std::vector<std::byte>>> Warehouse::records(const std::vector<ObjectName>& names) {
-  const std::vector<HeadBytes> answers = ask(names, format::kMostRecordBytes + format::kEnvelopeBytes, {});
+  const std::vector<HeadBytes> answers = ask(names, format::kMostStoredRecordBytes, {});
   std::vector<Result<std::vector<std::byte>>> records;
   for (std::size_t i = 0; i < names.size(); ++i) {
     records.push_back(answers[i].ok() ? vault_.open_record(names[i], *answers[i]) : answers[i]);
@@ -180,7 +180,7 @@ std::vector<Result<std::vector<std::byte>>> Warehouse::records(const std::vector
 Status Warehouse::put_record(const PrefixHash& key, ByteSpan contents) {
   if (contents.size() > format::kMostRecordBytes) return invalid("a record is too large");
   const ObjectName name = vault_.record_name(key);
-  return write(name, vault_.seal_record(name, contents), {});
+  return write(name, vault_.seal_record(name, contents, Cipher::random_salt()), {});
 }
 
 }  // namespace kvkeep::share
