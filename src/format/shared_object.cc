@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kSharedMagic = "KVKOBJ\r\n";
 constexpr std::string_view kSharedRecordMagic = "KVKREC\r\n";
 constexpr std::uint32_t kEncryptedFlag = 1;
+constexpr std::uint32_t kVersionWithHashes = 1;
 constexpr std::size_t kCodeBytes = sizeof(MacHash);
 constexpr std::size_t kEnvelopeCodeAt = kEnvelopeBytes - kCodeBytes;
 constexpr std::size_t kRestCodeAt = 128;
@@ -63,11 +64,13 @@ bool is_plausible(const Envelope& envelope) {
   if (envelope.end - envelope.begin > kMaxSegmentTokens) return false;
   if (envelope.path_steps == 0 || envelope.path_steps > kMostPathSteps) return false;
   if (envelope.segment_bytes < kFixedHeaderBytes || envelope.segment_bytes > kMaxHeaderBytes) return false;
+  if (!envelope.shows_hashes && !envelope.encrypted) return false;
   return envelope.extension_bytes <= kMostExtensionBytes && envelope.payload_bytes <= kMostSharedPayload;
 }
 
-Envelope read_fields(Reader& reader) {
+Envelope read_fields(Reader& reader, bool shows_hashes) {
   Envelope envelope;
+  envelope.shows_hashes = shows_hashes;
   envelope.kind = static_cast<PartKind>(reader.number<std::uint32_t>());
   envelope.encrypted = reader.number<std::uint32_t>() == kEncryptedFlag;
   envelope.begin = Position{reader.number<std::uint32_t>()};
@@ -78,8 +81,12 @@ Envelope read_fields(Reader& reader) {
   reader.number<std::uint32_t>();  // reserved
   envelope.payload_bytes = reader.number<std::uint64_t>();
   envelope.writer = reader.number<std::uint64_t>();
-  envelope.begin_hash = read_array<kNameHashBytes>(reader);
-  envelope.end_hash = read_array<kNameHashBytes>(reader);
+  const ShortHash begin_hash = read_array<kNameHashBytes>(reader);
+  const ShortHash end_hash = read_array<kNameHashBytes>(reader);
+  if (shows_hashes) {
+    envelope.begin_hash = begin_hash;
+    envelope.end_hash = end_hash;
+  }
   envelope.salt = read_array<sizeof(EncryptionSalt)>(reader);
   reader.raw(kReservedBytes);
   envelope.rest_mac = reader.hash<MacHash>();
@@ -99,7 +106,7 @@ PathStep read_step(Reader& reader) {
 }
 
 // Steps go on, and the last one leads to the object.
-bool leads_to(const std::vector<PathStep>& path, const Envelope& envelope) {
+bool leads_to(const std::vector<PathStep>& path, const SegmentName& object) {
   Position at;
   for (const PathStep& step : path) {
     if (step.end <= at || step.object_end < step.end) return false;
@@ -107,17 +114,18 @@ bool leads_to(const std::vector<PathStep>& path, const Envelope& envelope) {
     at = step.end;
   }
   const PathStep& last = path.back();
-  const bool ends = last.end == envelope.end && last.hash == envelope.end_hash;
-  if (envelope.kind != PartKind::kRows) return ends;
+  const bool ends = last.end == object.end && last.hash == short_hash(object.end_hash);
+  if (object.kind != PartKind::kRows) return ends;
   // The segment before leads to where this one begins.
   const Position before = path.size() > 1 ? path[path.size() - 2].end : Position{};
-  return ends && last.object_end == last.end && before == envelope.begin;
+  return ends && last.object_end == last.end && before == object.begin;
 }
 
 bool is_described_by(const SegmentHeader& segment, const Envelope& envelope) {
   const SegmentName& name = segment.name;
-  return name.kind == envelope.kind && name.begin == envelope.begin && name.end == envelope.end &&
-         short_hash(name.begin_hash) == envelope.begin_hash && short_hash(name.end_hash) == envelope.end_hash;
+  const bool places = name.kind == envelope.kind && name.begin == envelope.begin && name.end == envelope.end;
+  if (!envelope.shows_hashes) return places;
+  return places && short_hash(name.begin_hash) == envelope.begin_hash && short_hash(name.end_hash) == envelope.end_hash;
 }
 
 }  // namespace
@@ -157,7 +165,7 @@ std::vector<std::byte> encode_rest(const std::vector<PathStep>& path, const Segm
 std::vector<std::byte> encode_envelope(const MacKey& key, std::string_view name, const Envelope& envelope) {
   Writer writer;
   writer.raw(bytes_of(kSharedMagic));
-  writer.number(kSharedVersion);
+  writer.number(envelope.shows_hashes ? kVersionWithHashes : kSharedVersion);
   writer.number(static_cast<std::uint32_t>(envelope.head_bytes()));
   writer.number(static_cast<std::uint32_t>(envelope.kind));
   writer.number(envelope.encrypted ? kEncryptedFlag : 0u);
@@ -169,8 +177,9 @@ std::vector<std::byte> encode_envelope(const MacKey& key, std::string_view name,
   writer.number(std::uint32_t{0});
   writer.number(envelope.payload_bytes);
   writer.number(envelope.writer);
-  writer.raw(bytes_of(envelope.begin_hash));
-  writer.raw(bytes_of(envelope.end_hash));
+  const ShortHash hidden{};
+  writer.raw(bytes_of(envelope.shows_hashes ? envelope.begin_hash : hidden));
+  writer.raw(bytes_of(envelope.shows_hashes ? envelope.end_hash : hidden));
   writer.raw(bytes_of(envelope.salt));
   writer.zeros_to(kRestCodeAt);
   writer.hash(envelope.rest_mac);
@@ -188,9 +197,10 @@ Result<Envelope> decode_envelope(const MacKey& key, std::string_view name, ByteS
   if (!is_authentic(key, name, Section::kEnvelope, bytes))
     return damaged("the head of a shared object is not authentic");
   Reader reader(bytes.subspan(kSharedMagic.size()));
-  if (reader.number<std::uint32_t>() > kSharedVersion) return unsupported("a shared object of a later version");
+  const auto version = reader.number<std::uint32_t>();
+  if (version > kSharedVersion) return unsupported("a shared object of a later version");
   const auto head_bytes = reader.number<std::uint32_t>();
-  const Envelope envelope = read_fields(reader);
+  const Envelope envelope = read_fields(reader, version <= kVersionWithHashes);
   if (!is_plausible(envelope) || envelope.head_bytes() != head_bytes) {
     return damaged("the head of a shared object contradicts itself");
   }
@@ -210,11 +220,11 @@ Result<SharedHead> decode_rest(const Envelope& envelope, ByteSpan rest) {
   Reader reader(rest);
   head.path.reserve(envelope.path_steps);
   for (std::uint32_t i = 0; i < envelope.path_steps; ++i) head.path.push_back(read_step(reader));
-  if (head.path.empty() || !leads_to(head.path, envelope))
-    return damaged("the path of a shared object leads elsewhere");
   TRY_ASSIGN(head.segment, decode_header(reader.raw(envelope.segment_bytes)));
   if (!is_described_by(head.segment, envelope))
     return damaged("a shared object is of another segment than its name says");
+  if (head.path.empty() || !leads_to(head.path, head.segment.name))
+    return damaged("the path of a shared object leads elsewhere");
   return head;
 }
 

@@ -25,7 +25,8 @@
 
 namespace kvkeep::format {
 
-inline constexpr std::uint32_t kSharedVersion = 1;
+// Version 2 shows no hash in the envelope; objects in clear are still of version 1, which former builds read.
+inline constexpr std::uint32_t kSharedVersion = 2;
 inline constexpr std::size_t kEnvelopeBytes = 256;
 inline constexpr std::size_t kPathStepBytes = 48;
 inline constexpr std::size_t kMostPathSteps = 8192;              // a limit for readers
@@ -63,6 +64,9 @@ struct Envelope {
   PartKind kind = PartKind::kRows;
   Position begin;  // begin == end: a point or a whole state
   Position end;
+  // False: they are in the rest of the head only, which is encrypted, and zero here. With a model's file, guesses of
+  // prompts could be compared with a hash.
+  bool shows_hashes = true;
   ShortHash begin_hash{};
   ShortHash end_hash{};
   std::uint32_t path_steps = 0;

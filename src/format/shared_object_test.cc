@@ -277,16 +277,44 @@ TEST(SharedObject, EnvelopesBreakNoLimit) {
   EXPECT_TRUE(refused([](Envelope& e) { e.extension_bytes = kMostExtensionBytes + 1; }));
   EXPECT_TRUE(refused([](Envelope& e) { e.payload_bytes = kMostSharedPayload + 1; }));
   EXPECT_FALSE(refused([](Envelope& e) { e.extension_bytes = kMostExtensionBytes; }));
+  EXPECT_FALSE(refused([](Envelope& e) { e.encrypted = true; }));
+  EXPECT_FALSE(refused([](Envelope& e) {
+    e.encrypted = true;
+    e.shows_hashes = false;
+  }));
+  EXPECT_TRUE(refused([](Envelope& e) { e.shows_hashes = false; })) << "nobody would have them";
 }
 
 TEST(SharedObject, LaterVersionsAreNotDamage) {
   std::vector<std::byte> head = shared_example().head;
-  head[8] = std::byte{2};
+  head[8] = std::byte{3};
   MacStream code = section_mac(example_key(), kSharedName, Section::kEnvelope);
   code.append(ByteSpan(head).first(kEnvelopeBytes - 32));
   const MacHash sum = code.finish();
   std::ranges::copy(std::as_bytes(std::span(sum.bytes)), head.begin() + kEnvelopeBytes - 32);
   EXPECT_EQ(decode_envelope(example_key(), kSharedName, head).error().kind, ErrorKind::kUnsupported);
+}
+
+// An envelope of version 2 has no hash, and its object the same head in the encrypted rest.
+TEST(SharedObject, TheGoldenEnvelopeWithoutHashesIsWhatIsWritten) {
+  const std::string golden = shared_file(KVKEEP_SOURCES "/format/testdata/shared_v2.envelope");
+  Envelope envelope = shared_example().envelope;
+  envelope.encrypted = true;
+  envelope.shows_hashes = false;
+  EXPECT_EQ(shared_hex(std::as_bytes(std::span(golden))),
+            shared_hex(encode_envelope(example_key(), kSharedName, envelope)));
+  const auto read = decode_envelope(example_key(), kSharedName, std::as_bytes(std::span(golden)));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->begin_hash, ShortHash{});
+  EXPECT_EQ(read->end_hash, ShortHash{});
+  const std::vector<std::byte> rest = encode_rest(shared_path(), shared_segment());
+  const auto head = decode_rest(*read, rest);
+  ASSERT_TRUE(head.ok()) << head.error().message;
+  EXPECT_EQ(head->segment, shared_segment());
+  std::vector<PathStep> elsewhere = shared_path();
+  elsewhere.back().hash[3] ^= 1;
+  elsewhere.back().object_hash = elsewhere.back().hash;
+  EXPECT_FALSE(decode_rest(*read, encode_rest(elsewhere, shared_segment())).ok());
 }
 
 TEST(SharedObject, FieldsToComeArePassedOver) {

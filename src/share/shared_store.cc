@@ -30,8 +30,8 @@ std::uint64_t random_number() {
 }
 
 bool describes(const format::Envelope& envelope, const format::SegmentHeader& segment) {
+  // The name tells h(end), from which the rest of the prompt follows.
   return envelope.begin == segment.name.begin && envelope.end == segment.name.end &&
-         envelope.begin_hash == format::short_hash(segment.name.begin_hash) &&
          envelope.payload_bytes == format::payload_bytes(segment) + (envelope.encrypted ? kCipherTagBytes : 0);
 }
 

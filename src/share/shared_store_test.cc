@@ -321,6 +321,23 @@ TEST_F(SharedStoreTest, EncryptionHidesRecords) {
   }
 }
 
+// Whoever has the model's file can compute the hashes of a guessed prompt.
+TEST_F(SharedStoreTest, EncryptionHidesHashes) {
+  const Tokens prompt = share_prompt(1, 40);
+  for (const bool encrypts : {false, true}) {
+    world_.objects.clear();
+    ShareServer server(world_, {.key = "secret", .encrypt = encrypts});
+    EXPECT_EQ(server.publish(prompt, every(20, 40), PartKind::kWhole), 4u);
+    for (std::uint32_t end = 0; end <= 40; end += 20) {
+      const PrefixHash hash = hash_of(sim::sample_fingerprint(1), kNoTenant, TokenSpan(prompt).first(end));
+      EXPECT_TRUE(server.store().offer_record(hash, std::vector<std::byte>(64)));
+      server.run_all();
+      EXPECT_EQ(shows_any(world_, std::as_bytes(std::span(hash.bytes)), 8, 1), !encrypts) << end;
+    }
+    EXPECT_EQ(ShareServer(world_, {.key = "secret"}).restorable(prompt, every(20, 40), PartKind::kWhole), Position{40});
+  }
+}
+
 // Equal records are not equal there, nor is one that was written twice.
 TEST_F(SharedStoreTest, EncryptedRecordsOfTheSameContentsDiffer) {
   ShareServer server(world_, {.fingerprint = sim::sample_fingerprint(1), .key = "secret", .encrypt = true});

@@ -100,11 +100,14 @@ Vault::Sealed Vault::seal(const format::SegmentHeader& segment, const std::vecto
   format::Envelope envelope{.kind = name.kind,
                             .begin = name.begin,
                             .end = name.end,
-                            .begin_hash = format::short_hash(name.begin_hash),
-                            .end_hash = format::short_hash(name.end_hash),
+                            .shows_hashes = !encrypts_,
                             .path_steps = static_cast<std::uint32_t>(path.size()),
                             .writer = writer_,
                             .encrypted = encrypts_};
+  if (envelope.shows_hashes) {
+    envelope.begin_hash = format::short_hash(name.begin_hash);
+    envelope.end_hash = format::short_hash(name.end_hash);
+  }
   std::vector<std::byte> rest = format::encode_rest(path, segment);
   envelope.segment_bytes = static_cast<std::uint32_t>(rest.size() - path.size() * format::kPathStepBytes);
   if (encrypts_) {
@@ -123,12 +126,18 @@ Vault::Sealed Vault::seal(const format::SegmentHeader& segment, const std::vecto
   return sealed;
 }
 
+namespace {
+
+// The names of engines are hashes of ends: a holder of the key put an authentic object under another one's name.
+Error misplaced() { return damaged("a shared object lies under another one's name"); }
+
+}  // namespace
+
 Result<format::Envelope> Vault::open_envelope(const ObjectName& name, ByteSpan bytes) const {
   TRY_ASSIGN(format::Envelope envelope, format::decode_envelope(code_key_, name.text(), bytes));
-  // The names of engines are hashes of ends: an authentic object under another one's name was put there by its key's
-  // holder.
-  if (name_of(envelope.end_hash, envelope.kind) != name)
-    return damaged("a shared object lies under another one's name");
+  const bool is_there = envelope.shows_hashes ? name_of(envelope.end_hash, envelope.kind) == name
+                                              : object_kind(envelope.kind) == name.kind;
+  if (!is_there) return misplaced();
   return envelope;
 }
 
@@ -141,7 +150,10 @@ Result<format::SharedHead> Vault::open_head(const ObjectName& name, ByteSpan byt
   if (rest.size() < kCipherTagBytes) return damaged("an encrypted head has no tag");
   std::vector<std::byte> clear(rest.size());  // with zeros in the place of the tag, which the sizes count
   TRY(cipher(envelope.salt).decrypt(kRestSection, rest, MutableByteSpan(clear).first(rest.size() - kCipherTagBytes)));
-  return format::decode_rest(envelope, clear);
+  TRY_ASSIGN(format::SharedHead head, format::decode_rest(envelope, clear));
+  // Only the encrypted bytes may show it.
+  if (name_of(format::short_hash(head.segment.name.end_hash), envelope.kind) != name) return misplaced();
+  return head;
 }
 
 Vault::Opening::Opening(const Vault& vault, const ObjectName& name, const format::Envelope& envelope,

@@ -53,6 +53,48 @@ TEST(Vault, PayloadsAreVerifiedByTheirCodeUnderAKeyAndAlwaysByTheirSums) {
   }
 }
 
+// Former builds left the hashes of an encrypted object in its envelope; and a holder of the key may put an object under
+// another name, which is seen where the hash is.
+TEST(Vault, EncryptedObjectsShowNoHashAndFormerOnesAreRead) {
+  const Vault vault({.fingerprint = sim::sample_fingerprint(1), .key = "a share key", .encrypt = true});
+  const MacKey code_key = derive_key("kvkeep 2026-11-24 codes of shared objects",
+                                     std::as_bytes(std::span(std::string_view("a share key"))));
+  Stored stored(sim::sample_fingerprint(1));
+  stored.segment.name.begin_hash.bytes.fill(7);
+  stored.segment.name.end_hash.bytes.fill(9);
+  const format::ShortHash end = format::short_hash(stored.segment.name.end_hash);
+  const std::vector<format::PathStep> path{
+      {.end = Position{3}, .place = Position{3}, .hash = end, .object_end = Position{3}, .object_hash = end}};
+  const Vault::Sealed sealed = vault.seal(stored.segment, path, stored.clear, Cipher::Salt{5});
+  const auto opened = vault.open_envelope(sealed.name, sealed.head);
+  ASSERT_TRUE(opened.ok());
+  EXPECT_FALSE(opened->shows_hashes);
+  EXPECT_EQ(vault.open_head(sealed.name, sealed.head)->segment, stored.segment);
+
+  const auto with = [&](const ObjectName& name, bool shows) {
+    format::Envelope envelope = *opened;
+    envelope.shows_hashes = shows;
+    envelope.begin_hash = format::short_hash(stored.segment.name.begin_hash);
+    envelope.end_hash = end;
+    const ByteSpan rest = ByteSpan(sealed.head).subspan(format::kEnvelopeBytes);
+    MacStream code = format::section_mac(code_key, name.text(), format::Section::kRest);
+    code.append(rest);
+    envelope.rest_mac = code.finish();
+    std::vector<std::byte> head = format::encode_envelope(code_key, name.text(), envelope);
+    head.insert(head.end(), rest.begin(), rest.end());
+    return head;
+  };
+  EXPECT_EQ(vault.open_head(sealed.name, with(sealed.name, true))->segment, stored.segment);
+  const ObjectName other = vault.name_of({}, format::PartKind::kRows);
+  for (const bool shows : {false, true}) {
+    EXPECT_EQ(vault.open_head(other, with(other, shows)).error().kind, ErrorKind::kDamaged) << shows;
+  }
+  const ObjectName point = vault.name_of(end, format::PartKind::kPoint);
+  for (const bool shows : {false, true}) {
+    EXPECT_EQ(vault.open_envelope(point, with(point, shows)).error().kind, ErrorKind::kDamaged) << shows;
+  }
+}
+
 // A holder of the key wrote what this one cannot decrypt: its code fits.
 TEST(Vault, EncryptedRecordsNeedTheirTag) {
   const Vault vault({.key = "a share key", .encrypt = true});

@@ -26,7 +26,7 @@ def share(command, url, *flags, status=0):
 
 
 def runs_of_turns(path):
-    """Returns each run of four ids in the file of sampled turns (docs/format.md)."""
+    """Returns each run of four ids in the file of sampled turns (docs/format.md), and the hashes of the prompts before."""
     with open(path, "rb") as file:
         contents = file.read()
     runs, at = [], 16
@@ -34,7 +34,7 @@ def runs_of_turns(path):
         [size] = struct.unpack_from("<I", contents, at)
         record = contents[at + 20:at + 20 + size]
         [count] = struct.unpack_from("<I", record, 32)
-        runs += [record[36 + 4 * first:52 + 4 * first] for first in range(count - 3)]
+        runs += [record[:16], *(record[36 + 4 * first:52 + 4 * first] for first in range(count - 3))]
         at += 20 + size
     return runs
 
