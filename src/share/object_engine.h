@@ -193,8 +193,10 @@ class ObjectEngine {
   virtual Status put(const ObjectName& name, ByteSpan head, ByteSpan payload, std::int64_t ttl_s,
                      const TransferLimits& limits) = 0;
 
-  // Reports a use of whole objects, and renews their time to live. Absent ones are passed over. Returns those whose
-  // head is there and part of whose payload is not, as far as the engine sees that.
+  // Reports a use of whole objects, and renews their time to live: nothing else does so with every engine. Absent ones
+  // are passed over. Returns those whose head is there and part of whose payload is not, as far as the engine sees
+  // that. Where objects are renewed by copying them, that goes on for up to half a minute after the deadline, until
+  // which the engine finds out which of them need it.
   struct Touched {
     ObjectName name;
     std::uint64_t payload_bytes = 0;

@@ -6,7 +6,8 @@ It writes its port to FILE once it listens. Path style, one bucket; GET with ran
 and lists of objects (ListObjectsV2) of at most --most-keys keys. It answers each request after --delay-ms, as one across a
 network does, and never answers on connection number --silent-connection, as one whose packets are lost. Of each range it
 sends nothing after --stall-after bytes, as one that is cut off in the middle. After each range it sends --excess-bytes that
-it did not announce, as Ceph's gateway does when it keeps objects in SQLite.
+it did not announce, as Ceph's gateway does when it keeps objects in SQLite. A copy takes --copy-ms-per-mb as well, and is never
+answered where the key ends with --hang-copies-of.
 """
 
 import argparse
@@ -169,6 +170,9 @@ class Handler(BaseHTTPRequestHandler):
             if source not in self.server.objects:
                 return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             body = self.server.objects[source][0]
+            if self.server.hang_copies_of and key.endswith(self.server.hang_copies_of):
+                time.sleep(SILENT_S)
+            time.sleep(self.server.copy_s_per_mb * len(body) / 1e6)
         self.server.objects[key] = (body, time.time())
         return self.answer(200)
 
@@ -185,6 +189,8 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 1024  # clients connect often at once: the kernel forgets those that do not fit, for a second
     silent_connection = 0
     excess_bytes = 0
+    copy_s_per_mb = 0
+    hang_copies_of = ""
     stall_after = sys.maxsize
 
     def __init__(self, address):
@@ -218,11 +224,14 @@ def main():
     parser.add_argument("--silent-connection", type=int, default=0)
     parser.add_argument("--excess-bytes", type=int, default=0)
     parser.add_argument("--stall-after", type=int, default=sys.maxsize)
+    parser.add_argument("--copy-ms-per-mb", type=float, default=0)
+    parser.add_argument("--hang-copies-of", default="")
     options = parser.parse_args()
     server = make_server(options.access_key, options.secret_key, options.region, options.bucket,
                          most_keys=options.most_keys, delay_ms=options.delay_ms)
     server.silent_connection, server.excess_bytes = options.silent_connection, options.excess_bytes
     server.stall_after = options.stall_after
+    server.copy_s_per_mb, server.hang_copies_of = options.copy_ms_per_mb / 1e3, options.hang_copies_of
     with open(options.port_file + ".new", "w", encoding="ascii") as file:
         file.write(str(server.server_address[1]))
     os.rename(options.port_file + ".new", options.port_file)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace kvkeep::share {
@@ -10,6 +11,14 @@ namespace {
 constexpr std::size_t kMostYoung = 65'536;
 constexpr std::size_t kMostListBytes = 2 << 20;  // of an answer with a thousand keys
 constexpr std::int64_t kLookEveryNs = 3600 * kSecondNs;
+// Renewing: the service copies bytes, which may take long, while publications of this server wait. A copy may take as
+// long as a publication at most, and none begins after some seconds of one call.
+constexpr std::size_t kCopiesAtOnce = 4;
+constexpr std::int64_t kCopyingNs = 5 * kSecondNs;
+constexpr std::int64_t kLeastCopyNs = 2 * kSecondNs;
+constexpr std::int64_t kLongestCopyNs = 30 * kSecondNs;
+constexpr std::uint64_t kSlowestCopyBytesPerS = 4 << 20;
+constexpr std::int64_t kCopyAgainNs = 300 * kSecondNs;  // after a failure
 
 }  // namespace
 
@@ -59,34 +68,73 @@ Status S3Engine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, st
   return written;
 }
 
-// Makes those new that are older than half their time.
-Status S3Engine::renew(const std::vector<ObjectName>& names, std::int64_t ttl_s, std::int64_t deadline_ns) {
+// Makes those new that are older than half their time, as many as there is time for: a use that comes later renews the
+// others. Copies that fail say nothing of reads, so they are no trouble of the node's connection.
+Status S3Engine::renew(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns) {
   std::vector<S3Request> looks;
-  for (const ObjectName& name : names) looks.push_back({.method = S3Request::Method::kHead, .key = key_of(name)});
-  std::vector<S3Request> copies;
+  for (const Touched& object : objects) {
+    looks.push_back({.method = S3Request::Method::kHead, .key = key_of(object.name)});
+  }
+  std::vector<Touched> old;
   const auto found = client_.perform(looks, deadline_ns);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!found[i].status.ok() && found[i].status.error().kind == ErrorKind::kNotFound) continue;
-    TRY(found[i].status);
-    if (found[i].modified_s < 0 || clock_.wall_ns() / kSecondNs - found[i].modified_s < ttl_s / 2) continue;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const Status& status = found[i].status;
+    const bool is_gone = !status.ok() && status.error().kind == ErrorKind::kNotFound;
+    if (!is_gone) TRY(status);
+    const bool is_old = found[i].modified_s >= 0 && clock_.wall_ns() / kSecondNs - found[i].modified_s >= ttl_s / 2;
+    if (!is_gone && is_old) {
+      old.push_back(objects[i]);
+    } else {
+      young_.put(objects[i].name, true, clock_.monotonic_ns() + kLookEveryNs);
+    }
+  }
+  Status renewed;
+  const std::int64_t last_begin_ns = clock_.monotonic_ns() + kCopyingNs;
+  for (auto left = std::span<const Touched>(old); !left.empty() && clock_.monotonic_ns() < last_begin_ns;) {
+    const auto now = left.first(std::min(left.size(), kCopiesAtOnce));
+    left = left.subspan(now.size());
+    if (Status copied = copy(now); !copied.ok()) renewed = std::move(copied);
+  }
+  return renewed;
+}
+
+// Copies objects onto themselves, side by side. Those for which that failed are left alone for some time.
+Status S3Engine::copy(std::span<const Touched> objects) {
+  std::vector<S3Request> copies;
+  std::uint64_t most_bytes = 0;
+  for (const Touched& object : objects) {
+    most_bytes = std::max(most_bytes, object.payload_bytes);
     copies.push_back({.method = S3Request::Method::kPut,
-                      .key = looks[i].key,
-                      .headers = {"x-amz-copy-source: /" + client_.access().bucket + '/' + looks[i].key,
+                      .key = key_of(object.name),
+                      .headers = {"x-amz-copy-source: /" + client_.access().bucket + '/' + key_of(object.name),
                                   "x-amz-metadata-directive: REPLACE"}});
   }
-  for (const S3Response& copied : client_.perform(copies, deadline_ns)) TRY(copied.status);
-  return {};
+  const auto copying_ns = static_cast<std::int64_t>(most_bytes / kSlowestCopyBytesPerS) * kSecondNs;
+  const std::int64_t deadline_ns = clock_.monotonic_ns() + std::min(kLeastCopyNs + copying_ns, kLongestCopyNs);
+  const auto responses = client_.perform(copies, deadline_ns);
+  Status copied;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const Status& status = responses[i].status;
+    const bool is_done = status.ok() || status.error().kind == ErrorKind::kNotFound;
+    young_.put(objects[i].name, true, clock_.monotonic_ns() + (is_done ? kLookEveryNs : kCopyAgainNs));
+    if (is_done || (!copied.ok() && copied.error().kind == ErrorKind::kInvalid)) continue;
+    copied = status.error().kind == ErrorKind::kInvalid ? status
+                                                        : busy(
+                                                              "objects in use are not renewed: copying one onto "
+                                                              "itself failed (" +
+                                                              status.error().message + ")");
+  }
+  return copied;
 }
 
 Result<std::vector<ObjectName>> S3Engine::touch(const std::vector<Touched>& objects, std::int64_t ttl_s,
                                                 std::int64_t deadline_ns) {
   const std::int64_t now_ns = clock_.monotonic_ns();
-  std::vector<ObjectName> unseen;
+  std::vector<Touched> unseen;
   for (const Touched& object : objects) {
-    if (!young_.find(object.name, now_ns)) unseen.push_back(object.name);
+    if (!young_.find(object.name, now_ns)) unseen.push_back(object);
   }
   TRY(renew(unseen, ttl_s, deadline_ns));
-  for (const ObjectName& name : unseen) young_.put(name, true, now_ns + kLookEveryNs);
   return std::vector<ObjectName>{};  // each is one object of S3, which has no parts
 }
 

@@ -6,6 +6,7 @@
 // older than --share-ttl-hours. touch() copies objects that are older than half of that onto themselves, which makes
 // them new.
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,13 +47,14 @@ class S3Engine final : public ObjectEngine {
  private:
   std::string key(const std::string& rest) const { return prefix_.empty() ? "kv1/" + rest : prefix_ + "/kv1/" + rest; }
   std::string key_of(const ObjectName& name) const { return key(name.text()); }
-  Status renew(const std::vector<ObjectName>& names, std::int64_t ttl_s, std::int64_t deadline_ns);
+  Status renew(const std::vector<Touched>& objects, std::int64_t ttl_s, std::int64_t deadline_ns);
+  Status copy(std::span<const Touched> objects);
 
   const std::string text_;
   const std::string prefix_;
   S3Client client_;
   os::Clock& clock_;
-  RecentNames<bool> young_;  // looked at in the last hour
+  RecentNames<bool> young_;  // looked at or copied in the last hour, or not to be copied for some minutes
 };
 
 }  // namespace kvkeep::share

@@ -64,6 +64,40 @@ TEST(S3Engine, ManyObjectsAreTouchedInFewRoundTrips) {
   EXPECT_LT(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 4 * kDelayMs);
 }
 
+// Returns objects that are older than half of a second's time to live.
+std::vector<ObjectEngine::Touched> put_many(ObjectEngine& engine, std::uint32_t count, std::size_t bytes) {
+  std::vector<ObjectEngine::Touched> objects;
+  for (const ObjectName& name : many_names(count)) {
+    EXPECT_TRUE(engine.put(name, sim::sample_bytes(1, 300), sim::sample_bytes(2, bytes), 1, soon()).ok());
+    objects.push_back({name, bytes});
+  }
+  return objects;
+}
+
+// The service copies 8 MB in a second and a half, four at once: all together take longer than the time to look at them.
+TEST(S3Engine, SlowCopiesRenewAllThatIsUsed) {
+  S3Double server({"--copy-ms-per-mb", "190"});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  const auto objects = put_many(*engine, 5, 8'000'000);
+  const auto touched = engine->touch(objects, 1, in_ms(2'000));
+  EXPECT_TRUE(touched.ok()) << touched.error().message;
+  server.kill();
+  EXPECT_TRUE(engine->touch(objects, 1, in_ms(2'000)).ok()) << "each was made new, so nobody is asked";
+}
+
+// Reads go on at a node that does not copy, and it is not asked to copy with each use.
+TEST(S3Engine, ACopyThatHangsIsNoFailureOfTheNode) {
+  S3Double server({"--hang-copies-of", std::string(object_name(1).id.text()) + ".r"});
+  const auto engine = open_engine(server.url(), S3Double::secrets());
+  const auto objects = put_many(*engine, 6, 1'000);
+  const auto touched = engine->touch(objects, 1, soon());
+  ASSERT_FALSE(touched.ok());
+  EXPECT_EQ(touched.error().kind, ErrorKind::kBusy) << touched.error().message;
+  EXPECT_TRUE(engine->heads({objects[1].name}, 100, soon()).front().ok());
+  server.kill();
+  EXPECT_TRUE(engine->touch(objects, 1, in_ms(2'000)).ok());
+}
+
 // One of many connections was never answered, as if its packets were lost: others carry what it was asked.
 TEST(S3Engine, AConnectionThatIsSilentHoldsNothingUp) {
   S3Double server({"--silent-connection", "9"});
