@@ -78,9 +78,11 @@ Result<std::string> key_to_send(const ServerAddress& address) {
 }
 
 Result<std::string> read_share_key(const std::string& path) {
-  TRY_ASSIGN(std::string key, read_secret("--share-key-file", path));
-  if (path.empty()) return key;
-  warn_of_open_keys("--share-key-file", path);
+  if (path.empty()) return path;
+  // Whoever has it can read and plant everybody's state: as with passwords, no warning is enough.
+  auto read = share::read_secret_file(path);
+  if (!read) return of_flag("--share-key-file:", read.error());
+  std::string key = *std::move(read);
   if (share::is_guessable(key)) {
     spdlog::warn(
         "--share-key-file {}: the key has only {} bytes, which somebody who reads the engine can find by trying: make "

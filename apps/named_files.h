@@ -64,8 +64,8 @@ Result<std::vector<std::string>> read_api_keys(const std::string& path);
 // for none.
 Result<std::string> key_to_send(const ServerAddress& address);
 
-// Returns the contents of --share-key-file, without the last line's end; empty if `path` is. Warns if others may read
-// it.
+// Returns the contents of --share-key-file, without the last line's end; empty if `path` is. kInvalid if others may
+// read the file, or it belongs to another user.
 Result<std::string> read_share_key(const std::string& path);
 
 inline constexpr std::size_t kMostMediaBytes = 64U << 20;  // of a picture or sound: as much as the projector reads

@@ -205,6 +205,7 @@ def load_once(writer, reader, messages):
 def measure_rates(setting, options, figures):
     tokens = 512 if setting.quick else 2048
     key = pathlib.Path(setting.directory) / "share-key"
+    key.touch(mode=0o600)  # a key that others can read is refused
     key.write_text(KEY)
     ways = [(kind, ()) for kind in options.engines]
     if "valkey" in options.engines:

@@ -1,5 +1,6 @@
 #include "os/paths.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,6 +68,40 @@ Result<bool> is_own(const std::string& path) {
 Result<bool> is_trusted(const std::string& path) {
   TRY_ASSIGN(const std::uint32_t found, owner(path));
   return is_trusted_owner(found, ::geteuid());
+}
+
+Result<std::string> read_private_file(const std::string& path, std::size_t most_bytes) {
+  struct Opened {
+    explicit Opened(int number) : descriptor(number) {}
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+    ~Opened() {
+      if (descriptor >= 0) ::close(descriptor);
+    }
+    const int descriptor;
+  };
+  const Opened file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return why_not(path);
+  if ((info.st_mode & (kOthersMayRead | kOthersMayWrite)) != 0) {
+    return invalid(path + " may be read or written by others: chmod 600 it");
+  }
+  if (!is_trusted_owner(info.st_uid, ::geteuid())) {
+    return invalid(path + " belongs to another user (number " + std::to_string(info.st_uid) +
+                   "): copy it, or give it to the user that kvkeep runs as with chown");
+  }
+  std::string text(most_bytes + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t come = ::read(file.descriptor, text.data() + size, text.size() - size);
+    if (come < 0 && errno == EINTR) continue;
+    if (come < 0) return why_not(path);
+    if (come == 0) break;
+    size += static_cast<std::size_t>(come);
+  }
+  if (size > most_bytes) return invalid(path + " is longer than " + std::to_string(most_bytes) + " bytes");
+  text.resize(size);
+  return text;
 }
 
 bool is_trusted_owner(std::uint32_t owner, std::uint32_t self) {

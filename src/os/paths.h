@@ -32,6 +32,11 @@ Result<bool> is_own(const std::string& path);
 Result<bool> is_trusted(const std::string& path);
 bool is_trusted_owner(std::uint32_t owner, std::uint32_t self);
 
+// Returns the contents of a file with a secret, at most `most_bytes` (else kInvalid). Asks of the opened file, which
+// nobody can replace any more, whether it belongs to this process's user or root, and others may neither read nor write
+// it: kInvalid, with what to do, if not. Follows links.
+Result<std::string> read_private_file(const std::string& path, std::size_t most_bytes);
+
 inline constexpr std::uint32_t kOthersMayRead = 0044;   // the group or everybody
 inline constexpr std::uint32_t kOthersMayWrite = 0022;  // likewise
 inline constexpr std::uint32_t kSticky = 01000;         // as for /tmp: a place that is shared on purpose

@@ -49,6 +49,34 @@ TEST(Permissions, AreThoseOfTheDirectory) {
 
 namespace fs = std::filesystem;
 
+TEST(PrivateFiles, AreReadOnlyIfTheyArePrivate) {
+  const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-secret-").value();
+  const std::string path = directory.path() + "/secret";
+  std::ofstream(path) << "open sesame\n";
+  for (const unsigned mode : {0600U, 0400U}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(read_private_file(path, 12).value(), "open sesame\n");
+  }
+  EXPECT_EQ(read_private_file(path, 11).error().kind, ErrorKind::kInvalid);
+  for (const unsigned mode : {0640U, 0604U, 0620U, 0602U}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    const auto read = read_private_file(path, 100);
+    ASSERT_FALSE(read.ok()) << mode;
+    EXPECT_EQ(read.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(read.error().message.find("chmod 600"), std::string::npos) << read.error().message;
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  fs::create_symlink(path, directory.path() + "/link");
+  EXPECT_TRUE(read_private_file(directory.path() + "/link", 100).ok());
+  EXPECT_EQ(read_private_file(directory.path() + "/none", 100).error().kind, ErrorKind::kNotFound);
+  EXPECT_FALSE(read_private_file(directory.path(), 100).ok());
+  if (::geteuid() != 0) return;  // no other user may give files away
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  const auto read = read_private_file(path, 100);
+  ASSERT_FALSE(read.ok()) << "root could";
+  EXPECT_NE(read.error().message.find("65534"), std::string::npos) << read.error().message;
+}
+
 TEST(TemporaryDirectoryTest, IsPrivateAndGoesWithAllItHolds) {
   std::string path;
   {

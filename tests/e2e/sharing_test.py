@@ -29,6 +29,11 @@ def metric(server, name):
     raise AssertionError(f"no metric {name}")
 
 
+def write_secret(path, text):
+    with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text)
+
+
 def settled(server):
     """Waits until a server published all that it computed. A reply is captured after it was sent."""
     seen = []
@@ -150,8 +155,7 @@ class Sliceable(EveryClass):
         directory = fresh_directory("shared")
         keys = [fresh_path("key") for _ in range(2)]
         for number, path in enumerate(keys):
-            with open(path, "w") as file:
-                file.write(f"secret {number}\n")
+            write_secret(path, f"secret {number}\n")
         first, second, stranger = (self.sharing(f"dir:{directory}", "--share-key-file", path)
                                    for path in (keys[0], keys[0], keys[1]))
         messages = [user(words(400, 10))]
@@ -161,11 +165,19 @@ class Sliceable(EveryClass):
         self.assertEqual(timings(self.ask(stranger, messages, cache_salt="ours"))["cache_tokens"]["shared"], 0)
         self.assertGreater(timings(self.ask(second, messages, cache_salt="ours"))["cache_tokens"]["shared"], 380)
 
+    def test_a_key_that_others_can_read_is_refused(self):
+        key = fresh_path("key")
+        write_secret(key, "a secret of more than sixteen bytes\n")
+        os.chmod(key, 0o644)
+        refused = run_program("serve", self.model_path, "--share", f"dir:{fresh_directory('shared')}", "--share-key-file", key)
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("--share-key-file", refused.stderr)
+        self.assertIn("chmod 600", refused.stderr)
+
     @covers("--share-encrypt")
     def test_encrypted_state_shows_no_token_and_is_found(self):
         key = fresh_path("key")
-        with open(key, "w") as file:
-            file.write("secret\n")
+        write_secret(key, "secret\n")
         messages = [user(words(400, 16))]
         for flags, clear in ((), True), (("--share-key-file", key, "--share-encrypt"), False):
             first, second = self.pair(*flags)

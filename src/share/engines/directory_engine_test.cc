@@ -305,6 +305,38 @@ TEST(EngineUrls, OthersAreRefusedWithTheSpelling) {
   EXPECT_FALSE(parse_engine_url("valkey://" + std::string(5000, 'a')).ok());
 }
 
+// Errors get into logs that others read.
+TEST(EngineUrl, ErrorsShowNoPassword) {
+  for (const std::string_view text :
+       {"http://user:hidden@host", "valkey//user:hidden@host", "valkey://user:hidden@host", "redis:/user:hidden@a@host",
+        "user:hidden@host", "s3://bucket?endpoint=http://user:hidden@host", "valkeys://host?password=hidden",
+        "s3://bucket/x?secret=hidden"}) {
+    const auto url = parse_engine_url(text);
+    ASSERT_FALSE(url.ok()) << text;
+    EXPECT_EQ(url.error().message.find("hidden"), std::string::npos) << url.error().message;
+  }
+}
+
+TEST(EngineSecrets, AreSentInClearOnlyWithAWarning) {
+  const EngineSecrets all{.password = "hidden", .access_key = "key", .secret_key = "hidden", .session_token = "hidden"};
+  const auto lines = [](const char* text, const EngineSecrets& secrets) {
+    return exposed_secrets(parse_engine_url(text).value(), secrets);
+  };
+  for (const char* text : {"valkey://cache.lan", "valkey://127.0.0.1,10.0.0.5:7000", "redis://[2001:db8::1]:6379",
+                           "s3://bucket?endpoint=http://s3.lan:9000"}) {
+    ASSERT_EQ(lines(text, all).size(), 1u) << text;
+    EXPECT_EQ(lines(text, all).front().find("hidden"), std::string::npos);
+    EXPECT_TRUE(lines(text, {}).empty()) << text;
+  }
+  for (const char* text :
+       {"valkeys://cache.lan", "valkey://localhost:7000,127.0.0.2,[::1]:8000", "s3://bucket?endpoint=https://s3.lan",
+        "s3://bucket?endpoint=http://localhost:9000", "s3://bucket", "dir:/x"}) {
+    EXPECT_TRUE(lines(text, all).empty()) << text;
+  }
+  const EngineSecrets keys{.access_key = "key", .secret_key = "hidden"};
+  EXPECT_TRUE(lines("s3://bucket?endpoint=http://s3.lan", keys).empty()) << "a signature does not tell the key";
+}
+
 TEST(EngineSecrets, ComeFromTheEnvironmentOrFilesThatNobodyElseReads) {
   const auto folder = *os::TemporaryDirectory::make("kvkeep-secret-");
   const std::string path = folder.path() + "/password";

@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "os/file_system.h"
 #include "os/paths.h"
 
 namespace kvkeep::share {
@@ -18,9 +17,15 @@ constexpr std::size_t kMostUrlBytes = 4096;
 constexpr std::size_t kMostSecretBytes = 4096;
 using Options = std::map<std::string, std::string, std::less<>>;
 
+// It may hold a password, which must not get into logs, though none is taken from here.
+std::string without_user(std::string_view text) {
+  const std::size_t at = text.rfind('@');
+  return at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
+}
+
 Error misspelled(std::string_view text) {
   return invalid(
-      "the shared tier's URL '" + std::string(text) +
+      "the shared tier's URL '" + without_user(text) +
       "' is none of valkey://HOST[:PORT][,...], valkeys://..., s3://BUCKET[/PREFIX]?endpoint=URL, dir:/PATH");
 }
 
@@ -46,7 +51,7 @@ Result<Options> take_options(std::string_view& rest, std::initializer_list<std::
     const bool is_known = std::ranges::find(known, name) != known.end();
     if (equals == std::string_view::npos || equals + 1 == option.size() || !is_known ||
         !options.emplace(name, option.substr(equals + 1)).second) {
-      return invalid("the shared tier's URL has an unknown or empty option '" + std::string(option) + "'");
+      return invalid("the shared tier's URL has an unknown or empty option '" + std::string(name) + "'");
     }
   }
   return options;
@@ -72,6 +77,8 @@ std::optional<HostPort> parse_host(std::string_view text) {
   host.port = static_cast<int>(*number);
   return host;
 }
+
+bool is_this_machine(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 Status parse_valkey(std::string_view rest, EngineUrl& url) {
   TRY_ASSIGN(const Options options, take_options(rest, {"ca"}));
@@ -170,19 +177,27 @@ Result<EngineUrl> parse_engine_url(std::string_view text) {
 }
 
 Result<std::string> read_secret_file(const std::string& path) {
-  const std::string where = "the secret's file " + path;
-  TRY_ASSIGN(const std::string real, os::resolve_links(path));
-  TRY_ASSIGN(const std::uint32_t rights, os::permissions(real));
-  if ((rights & (os::kOthersMayRead | os::kOthersMayWrite)) != 0) {
-    return invalid(where + " may be read by others: chmod 600 it");
-  }
-  TRY_ASSIGN(const auto file, os::real_file_system().open(real));
-  std::string text(kMostSecretBytes + 1, '\0');
-  TRY_ASSIGN(const std::size_t size, file->read_at(0, std::as_writable_bytes(std::span(text))));
-  text.resize(size);
-  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
-  if (text.empty() || size > kMostSecretBytes) return invalid(where + " is empty or longer than 4 KiB");
+  auto text = os::read_private_file(path, kMostSecretBytes);
+  if (!text.ok()) return Error{text.error().kind, "the secret's file " + text.error().message};
+  while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
+  if (text->empty()) return invalid("the secret's file " + path + " is empty");
   return text;
+}
+
+std::vector<std::string> exposed_secrets(const EngineUrl& url, const EngineSecrets& secrets) {
+  std::vector<std::string> exposed;
+  const bool is_far = std::ranges::any_of(url.hosts, [](const HostPort& one) { return !is_this_machine(one.host); });
+  if (url.kind == EngineKind::kValkey && !url.tls && is_far && !secrets.password.empty()) {
+    exposed.push_back("the password goes to " + url.text +
+                      " in clear: use valkeys://, or a network that nobody listens to");
+  }
+  constexpr std::string_view kClear = "http://";
+  if (url.kind != EngineKind::kS3 || !url.endpoint.starts_with(kClear) || secrets.session_token.empty()) return exposed;
+  const auto host = parse_host(std::string_view(url.endpoint).substr(kClear.size()));
+  if (!host || !is_this_machine(host->host)) {
+    exposed.push_back("AWS_SESSION_TOKEN goes to " + url.endpoint + " in clear: use an https:// endpoint");
+  }
+  return exposed;
 }
 
 Result<EngineSecrets> read_engine_secrets(const os::Environment& environment) {

@@ -60,8 +60,11 @@ inline constexpr std::array<std::string_view, 7> kSecretVariables{
 // Reads these variables. Fails if a file cannot be read.
 Result<EngineSecrets> read_engine_secrets(const os::Environment& environment);
 
+// Returns a line for each secret that others on the network can read on its way, and what to do.
+std::vector<std::string> exposed_secrets(const EngineUrl& url, const EngineSecrets& secrets);
+
 // Returns the contents of a file that holds one secret, without the line's end. kInvalid if it is empty, has more than
-// 4 KiB, or others than its owner may read it.
+// 4 KiB, others than its owner may read it, or it belongs to another user.
 Result<std::string> read_secret_file(const std::string& path);
 
 }  // namespace kvkeep::share

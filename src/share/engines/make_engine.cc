@@ -1,5 +1,7 @@
 #include "share/engines/make_engine.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "share/engines/detached_engine.h"
@@ -58,6 +60,7 @@ Made make_s3(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& cloc
 
 Made make_engine(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& clock, os::FileSystem& files,
                  EngineUse use) {
+  for (const std::string& line : exposed_secrets(url, secrets)) spdlog::warn("shared tier: {}", line);
   switch (url.kind) {
     case EngineKind::kDirectory: return make_directory(url, clock, files, use);
     case EngineKind::kValkey: return make_valkey(url, secrets, clock);
