@@ -52,6 +52,8 @@ struct FrailWorld {
   std::uint64_t calls = 0;
   std::uint64_t gets = 0;
   std::size_t head_bytes_asked = 0;  // of a name, at most
+  std::size_t call_bytes_asked = 0;  // of all names of a call, at most
+  std::size_t call_names_asked = 0;  // likewise
   std::uint64_t puts = 0;
   std::uint64_t probes = 0;
 
@@ -120,6 +122,8 @@ class FrailEngine final : public ObjectEngine {
     ++world_.calls;
     world_.before_call();
     world_.head_bytes_asked = std::max(world_.head_bytes_asked, first_bytes);
+    world_.call_bytes_asked = std::max(world_.call_bytes_asked, names.size() * first_bytes);
+    world_.call_names_asked = std::max(world_.call_names_asked, names.size());
     // Nodes work side by side: the call takes as long as the slowest.
     const std::int64_t from_ns = world_.clock.monotonic_ns();
     std::int64_t longest_ns = 0;

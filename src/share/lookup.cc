@@ -92,18 +92,25 @@ Lookup::Lookup(ObjectEngine& engine, const Vault& vault, const FingerprintHash& 
 
 namespace {
 
-std::vector<HeadBytes> unasked(const std::vector<ObjectName>& names) {
-  return {names.size(), HeadBytes(busy("its node is not asked at the moment"))};
-}
+HeadBytes not_asked() { return busy("its node is not asked at the moment"); }
+
+std::vector<HeadBytes> unasked(const std::vector<ObjectName>& names) { return {names.size(), not_asked()}; }
 
 }  // namespace
 
 std::vector<HeadBytes> Lookup::ask(const std::vector<ObjectName>& names, std::size_t first_bytes, Limits& limits) {
-  if (is_over(limits)) return unasked(names);
-  const std::int64_t from_ns = clock_.monotonic_ns();
-  bool failed = false;
-  std::vector<HeadBytes> answers = ask_until(names, first_bytes, from_ns + limits.spare_ns, &failed);
-  if (failed) limits.spare_ns -= clock_.monotonic_ns() - from_ns;
+  const std::size_t at_once = heads_in_one_call(engine_.pace().heads_at_once, first_bytes);
+  std::vector<HeadBytes> answers;
+  for (std::size_t begin = 0; begin < names.size() && !is_over(limits); begin = answers.size()) {
+    const auto first = names.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, names.size() - begin));
+    const std::int64_t from_ns = clock_.monotonic_ns();
+    bool failed = false;
+    std::ranges::move(ask_until({first, first + count}, first_bytes, from_ns + limits.spare_ns, &failed),
+                      std::back_inserter(answers));
+    if (failed) limits.spare_ns -= clock_.monotonic_ns() - from_ns;
+  }
+  if (answers.size() < names.size()) answers.resize(names.size(), not_asked());
   return answers;
 }
 
@@ -240,7 +247,7 @@ std::vector<HeadBytes> Lookup::ask_for_way(const std::vector<ObjectName>& names,
     }
   }
   if (asked.empty()) return heads;
-  std::vector<HeadBytes> answers = ask(asked, way.head_bytes, way.limits);
+  std::vector<HeadBytes> answers = whole_heads(asked, way.likely_bytes, way.limits);
   for (std::size_t i = 0; i < places.size(); ++i) heads[places[i]] = std::move(answers[i]);
   return heads;
 }
@@ -282,8 +289,16 @@ bool Lookup::add_rows(const ShareQuery& query, Prompt& prompt, std::span<const f
 // missing.
 void Lookup::fetch_rows(const ShareQuery& query, Prompt& prompt, const format::SharedHead& end_head, Way& way) {
   const auto first = std::ranges::find_if(end_head.path, [&](const auto& step) { return step.end > query.known; });
-  // Heads on the way have shorter paths than this one, and headers of any size.
-  way.head_bytes = end_head.envelope.head_bytes() + format::kMaxHeaderBytes;
+  // Heads on the way have shorter paths than this one, and mostly the ids after the step before them. Where head and
+  // payload are one file, bytes that are asked for in vain come from the payload.
+  std::size_t most_ids = 0;
+  for (auto step = first; step != end_head.path.end(); ++step) {
+    const Position before = step == end_head.path.begin() ? Position{} : std::prev(step)->end;
+    most_ids = std::max(most_ids, step->object_end - std::min(before, step->object_end));
+  }
+  const std::size_t header = format::encoded_header_size(1, std::min(most_ids, format::kMaxSegmentTokens));
+  way.likely_bytes = format::kEnvelopeBytes + end_head.path.size() * format::kPathStepBytes + header +
+                     end_head.envelope.extension_bytes;
   way.path.end = first == end_head.path.begin() ? Position{} : std::prev(first)->end;
   add_rows(query, prompt, {first, end_head.path.end()}, way, kMostDetours);
 }
@@ -311,7 +326,7 @@ std::optional<SharedPath> Lookup::follow(const ShareQuery& query, Prompt& prompt
   auto end_head = open(deepest.name, bytes.front());
   if (!end_head || !is_own_path(prompt, end_head->path)) return std::nullopt;
   SharedPath path{.rows = {}, .leaf = {}, .end = query.known};
-  Way way{.path = path, .head_bytes = 0, .ahead = {}, .limits = limits};
+  Way way{.path = path, .likely_bytes = 0, .ahead = {}, .limits = limits};
   for (std::size_t i = 0; i < names.size(); ++i) way.ahead.emplace(names[i], std::move(bytes[i]));
   fetch_rows(query, prompt, *end_head, way);
   if (path.rows.empty()) return std::nullopt;
@@ -338,15 +353,28 @@ std::optional<SharedPath> Lookup::find(const ShareQuery& query, std::int64_t pat
   return std::nullopt;
 }
 
-std::vector<HeadBytes> Lookup::whole_heads(const std::vector<ObjectName>& names, Limits& limits) {
-  std::vector<HeadBytes> answers = ask(names, kUsualHeadBytes, limits);
+// Returns how many bytes to ask for: what is remembered of these heads may be out of date.
+std::size_t Lookup::known_bytes(const std::vector<ObjectName>& names, std::size_t likely_bytes) const {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  std::size_t most = format::kEnvelopeBytes;
+  for (const ObjectName& name : names) {
+    const auto known = seen_.find(name, now_ns);
+    most = std::max(most, known ? known->head_bytes() : likely_bytes);
+  }
+  return most;
+}
+
+std::vector<HeadBytes> Lookup::whole_heads(const std::vector<ObjectName>& names, std::size_t likely_bytes,
+                                           Limits& limits) {
+  const std::size_t first_bytes = known_bytes(names, likely_bytes);
+  std::vector<HeadBytes> answers = ask(names, first_bytes, limits);
   std::vector<ObjectName> longer;
   std::vector<std::size_t> places;
   std::size_t most_bytes = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!answers[i].ok()) continue;
+    if (!answers[i].ok() || answers[i]->size() < first_bytes) continue;
     const auto envelope = vault_.open_envelope(names[i], *answers[i]);
-    if (!envelope.ok() || envelope->head_bytes() <= kUsualHeadBytes) continue;
+    if (!envelope.ok() || envelope->head_bytes() <= first_bytes) continue;
     most_bytes = std::max(most_bytes, envelope->head_bytes());
     longer.push_back(names[i]);
     places.push_back(i);
@@ -367,7 +395,7 @@ std::vector<std::optional<format::SharedHead>> Lookup::heads(const ShareQuery& q
     places.push_back(i);
   }
   Limits limits = limits_until(patient_until_ns);
-  const auto bytes = whole_heads(names, limits);
+  const auto bytes = whole_heads(names, kUsualHeadBytes, limits);
   std::vector<std::optional<format::SharedHead>> heads(query.ends.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Position end = query.ends[places[i]];

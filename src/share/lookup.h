@@ -45,8 +45,8 @@ class Lookup {
   };
   Limits limits_until(std::int64_t patient_until_ns) const { return {patient_until_ns, nodes_.longest_lookup_ns()}; }
 
-  // Asks for the first bytes of heads at nodes that may be asked, and notes how that went. Names at other nodes are
-  // kBusy, and so are all if a limit has passed.
+  // Asks for the first bytes of heads at nodes that may be asked, as many at a time as one call may ask for, and notes
+  // how that went. Names at other nodes are kBusy, and so are those that are left when a limit has passed.
   std::vector<HeadBytes> ask(const std::vector<ObjectName>& names, std::size_t first_bytes, Limits& limits);
   // The same with another deadline than the nodes' own. `failed` becomes true if a node did.
   std::vector<HeadBytes> ask_until(const std::vector<ObjectName>& names, std::size_t first_bytes,
@@ -58,7 +58,9 @@ class Lookup {
   std::vector<Candidate> candidates(const ShareQuery& query, Prompt& prompt) const;
   static std::vector<Candidate> evenly_spaced(const std::vector<Candidate>& candidates, std::size_t most);
   std::vector<Candidate> probe(std::vector<Candidate> left, Limits& limits);
-  std::vector<HeadBytes> whole_heads(const std::vector<ObjectName>& names, Limits& limits);
+  // `likely_bytes`: of the longest of them, as far as that is not remembered; longer ones are asked for once more.
+  std::vector<HeadBytes> whole_heads(const std::vector<ObjectName>& names, std::size_t likely_bytes, Limits& limits);
+  std::size_t known_bytes(const std::vector<ObjectName>& names, std::size_t likely_bytes) const;
   std::vector<Candidate> present(const std::vector<Candidate>& asked, Limits& limits);
   static std::vector<Candidate> likely_way(const std::vector<Candidate>& there, std::size_t most);
   std::optional<SharedPath> follow(const ShareQuery& query, Prompt& prompt, const std::vector<Candidate>& way,
@@ -67,7 +69,7 @@ class Lookup {
   // A path that is being found, and bounds of the calls for it.
   struct Way {
     SharedPath& path;
-    std::size_t head_bytes;
+    std::size_t likely_bytes;               // of each head
     std::map<ObjectName, HeadBytes> ahead;  // that came already
     Limits& limits;
   };

@@ -95,6 +95,14 @@ struct NamesPage {
   std::string next = {};  // where the next page begins, in words of the engine; empty: this was the last
 };
 
+// Heads that one call asks for have so many bytes at most, and are so many as the engine answers in one round trip: an
+// engine that is damaged or hostile answers as many as it is asked for, before any code can be checked.
+inline constexpr std::size_t kMostHeadBytesAtOnce = std::size_t{16} << 20;
+constexpr std::size_t heads_in_one_call(std::size_t heads_at_once, std::size_t first_bytes) {
+  return std::max<std::size_t>(1,
+                               std::min(heads_at_once, kMostHeadBytesAtOnce / std::max<std::size_t>(first_bytes, 1)));
+}
+
 // A head that was asked for, or the reason why it is not there: kNotFound, or the trouble of its node as in
 // NodeTrouble.
 using HeadBytes = Result<std::vector<std::byte>>;

@@ -14,9 +14,8 @@ namespace {
 constexpr std::int64_t kAnswerNs = 10'000'000'000;
 constexpr std::uint64_t kSlowestBytesPerS = 1 << 20;
 constexpr std::int64_t kTidyAfterPutNs = 20'000'000;  // after each object, where something is to be done
-// Heads that one call asks for: enough for a round trip to cost little, and their bytes.
+// Heads that one call asks for: enough for a round trip to cost little.
 constexpr std::size_t kLeastAtOnce = 64;
-constexpr std::size_t kMostHeadBytesAtOnce = 16 << 20;
 
 bool may_pass(const Error& error) { return error.kind == ErrorKind::kIo || error.kind == ErrorKind::kBusy; }
 
@@ -72,8 +71,8 @@ std::int64_t Warehouse::deadline_ns(std::uint64_t bytes) const {
 std::vector<HeadBytes> Warehouse::ask(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                       const Asked& asked) {
   std::vector<HeadBytes> answers;
-  const std::size_t at_once = std::min(std::max(access_.engine.pace().heads_at_once, kLeastAtOnce),
-                                       std::max<std::size_t>(kMostHeadBytesAtOnce / first_bytes, 1));
+  const std::size_t at_once =
+      heads_in_one_call(std::max(access_.engine.pace().heads_at_once, kLeastAtOnce), first_bytes);
   for (std::size_t from = 0; from < names.size(); from += at_once) {
     const auto begin = names.begin() + static_cast<std::ptrdiff_t>(from);
     std::vector<ObjectName> left(begin, begin + static_cast<std::ptrdiff_t>(std::min(at_once, names.size() - from)));
