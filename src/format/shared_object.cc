@@ -40,8 +40,14 @@ std::array<std::uint8_t, kSize> read_array(Reader& reader) {
 }
 
 MacHash code_of(const MacKey& key, std::string_view name, Section section, ByteSpan bytes) {
-  MacStream stream = section_mac(key, name, section);
-  stream.append(bytes);
+  Writer whole;
+  whole.reserve(2 * sizeof(std::uint64_t) + name.size() + bytes.size());
+  whole.number(static_cast<std::uint64_t>(section));
+  whole.number(static_cast<std::uint64_t>(name.size()));
+  whole.raw(bytes_of(name));
+  whole.raw(bytes);
+  MacStream stream(key);
+  stream.append(whole.bytes());
   return stream.finish();
 }
 
