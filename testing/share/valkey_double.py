@@ -1,9 +1,10 @@
 """A server that answers in Valkey's protocol with whatever it is told to, for tests of what a hostile one can do.
 
-    valkey_double.py --port-file FILE ANSWER [ENDLESS]
+    valkey_double.py --port-file FILE [--silent] ANSWER [ENDLESS]
 
 It answers the first command of a connection with +PONG, and any other with ANSWER and then, if given, ENDLESS, again and
-again for as long as the client listens. Both are written as in a literal of Python: backslashes begin escapes.
+again for as long as the client listens. Both are written as in a literal of Python: backslashes begin escapes. With --silent
+it reads, and says nothing at all.
 """
 
 import argparse
@@ -12,9 +13,11 @@ import socket
 import threading
 
 
-def serve(connection, answer, endless):
+def serve(connection, silent, answer, endless):
     with connection:
         try:
+            while silent and connection.recv(1 << 16):
+                pass
             connection.recv(1 << 16)
             connection.sendall(b"+PONG\r\n")
             while connection.recv(1 << 16):
@@ -28,6 +31,7 @@ def serve(connection, answer, endless):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--port-file", required=True)
+    parser.add_argument("--silent", action="store_true")
     parser.add_argument("answer")
     parser.add_argument("endless", nargs="?", default="")
     arguments = parser.parse_args()
@@ -39,7 +43,7 @@ def main():
         os.rename(arguments.port_file + ".new", arguments.port_file)
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=serve, args=(connection, answer, endless), daemon=True).start()
+            threading.Thread(target=serve, args=(connection, arguments.silent, answer, endless), daemon=True).start()
 
 
 if __name__ == "__main__":

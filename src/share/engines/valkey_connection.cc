@@ -72,14 +72,16 @@ ValkeyReply::Kind kind_of_text(int type) {
 
 bool is_list(int type) { return type == REDIS_REPLY_ARRAY || type == REDIS_REPLY_SET || type == REDIS_REPLY_MAP; }
 
-// Begins TLS: the server's certificate must be of a trusted CA and of this host.
-Status begin_tls(redisContext* context, const std::string& host, const ValkeyAccess& access) {
+// Begins TLS: the server's certificate must be of a trusted CA and of this host. Returns the session, which the context
+// owns.
+Result<SSL*> begin_tls(redisContext* context, const std::string& host, const ValkeyAccess& access) {
   const std::unique_ptr<SSL_CTX, FreeTls> tls(SSL_CTX_new(TLS_client_method()));
   if (tls == nullptr) return unsupported("OpenSSL cannot make a TLS client");
   SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION);
   SSL_CTX_set_verify(tls.get(), SSL_VERIFY_PEER, nullptr);
   const int loaded = access.ca_file.empty() ? SSL_CTX_set_default_verify_paths(tls.get())
                                             : SSL_CTX_load_verify_locations(tls.get(), access.ca_file.c_str(), nullptr);
+  if (loaded != 1 && access.ca_file.empty()) return invalid("the system's CA certificates cannot be read");
   if (loaded != 1) return invalid("the CA file " + access.ca_file + " cannot be read");
   SSL* session = SSL_new(tls.get());
   if (session == nullptr) return unsupported("OpenSSL cannot make a TLS session");
@@ -88,8 +90,8 @@ Status begin_tls(redisContext* context, const std::string& host, const ValkeyAcc
     SSL_set1_host(session, host.c_str());
     SSL_set_tlsext_host_name(session, host.c_str());
   }
-  if (redisInitiateSSL(context, session) != REDIS_OK) return io_error(context->errstr);  // which owns the session now
-  return {};
+  if (redisInitiateSSL(context, session) != REDIS_OK) return io_error(context->errstr);
+  return session;
 }
 
 }  // namespace
@@ -159,6 +161,7 @@ struct ValkeyConnection::Wire {
   std::size_t elements = 0;                            // of it
   std::size_t late_bytes = 0;                          // of it, after its deadline
   std::string queued;                                  // commands
+  const SSL* tls = nullptr;                            // of the context; null: without TLS
   std::unique_ptr<redisContext, FreeContext> context;  // which has pointers to what is above
 };
 
@@ -179,7 +182,9 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
   redisContext* context = wire->context.get();
   std::unique_ptr<ValkeyConnection> connection(new ValkeyConnection(std::move(wire), clock));
   if (!connection->wait(false, deadline_ns)) return io_error("no connection in time");
-  if (access.tls) TRY(begin_tls(context, host.host, access));
+  if (access.tls) {
+    TRY_ASSIGN(connection->wire_->tls, begin_tls(context, host.host, access));
+  }
   redisEnableKeepAlive(context);
   TRY(connection->authenticate(access, deadline_ns));
   return connection;
@@ -245,7 +250,9 @@ Status ValkeyConnection::send(const TransferLimits& limits) {
   for (int done = 0;;) {
     if (redisBufferWrite(wire_->context.get(), &done) != REDIS_OK) return trouble(*wire_->context);
     if (done != 0) return {};
-    if (!wait(false, limits)) return io_error("no answer in time");
+    // Until its handshake is over, TLS waits for the other side before it sends.
+    const bool for_reading = wire_->tls != nullptr && SSL_want_read(wire_->tls);
+    if (!wait(for_reading, limits)) return io_error("no answer in time");
   }
 }
 

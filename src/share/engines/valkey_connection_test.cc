@@ -37,6 +37,12 @@ class ValkeyDouble {
     return connection->receive_into({out.get(), size}, [](std::size_t) {}, limits);
   }
 
+  Status open_with_tls(std::int64_t patience_ms) const {
+    const ValkeyAccess access{.tls = true};
+    TRY(ValkeyConnection::open("127.0.0.1", {"127.0.0.1", port_}, access, os::real_clock(), in_ms(patience_ms)));
+    return {};
+  }
+
  private:
   Result<std::unique_ptr<ValkeyConnection>> open() const {
     TRY_ASSIGN(auto connection,
@@ -96,6 +102,17 @@ TEST(ValkeyConnectionTest, AnAnswerThatFlowsForEverEndsAtTheDeadline) {
   const auto reply = text.ask(large, 50);
   EXPECT_EQ(reply.error().kind, ErrorKind::kIo) << reply.error().message;
   EXPECT_EQ(text.ask_for_text(large, in_ms(50)).error().kind, ErrorKind::kIo);
+}
+
+// The system's certificates take a few milliseconds to read.
+TEST(ValkeyConnectionTest, AHandshakeThatHangsTakesNoProcessor) {
+  if (!has_valkey()) GTEST_SKIP() << "this build has no hiredis";
+  const ValkeyDouble server("--silent");
+  const std::int64_t from_ns = os::real_clock().monotonic_ns();
+  const std::int64_t used_ns = os::thread_cpu_ns();
+  EXPECT_EQ(server.open_with_tls(1'000).error().kind, ErrorKind::kIo);
+  EXPECT_GE(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 990);
+  EXPECT_LT(os::elapsed_ms(used_ns, os::thread_cpu_ns()), 100);
 }
 
 // Whether it stops before a payload or in its middle: a long deadline is not waited for.
