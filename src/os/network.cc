@@ -113,6 +113,12 @@ Status try_to_connect(const std::string& host, int port, int limit_ms) {
   return io_error(host + ":" + std::to_string(port) + ": " + std::strerror(error));
 }
 
+bool is_address(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  return ::inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
+}
+
 Result<std::string> resolve_host(const std::string& host) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;

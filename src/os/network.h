@@ -20,6 +20,9 @@ Result<int> free_port();
 // `limit_ms`; to find the name's address may take longer.
 Status try_to_connect(const std::string& host, int port, int limit_ms);
 
+// Returns true for the text of an IPv4 or IPv6 address. No name server is asked.
+bool is_address(const std::string& host);
+
 // Returns the first address of a host, as text. kIo, with the reason, if it has none. May take seconds.
 Result<std::string> resolve_host(const std::string& host);
 

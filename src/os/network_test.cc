@@ -41,6 +41,9 @@ TEST(TryToConnect, SaysWhetherSomethingListens) {
 }
 
 TEST(Network, HostsHaveAddresses) {
+  for (const char* address : {"127.0.0.1", "::1", "fe80::abcd"}) EXPECT_TRUE(is_address(address)) << address;
+  for (const char* name : {"localhost", "db", "cafe", "ada.de", "127.0.0", "1:2", ""})
+    EXPECT_FALSE(is_address(name)) << name;
   EXPECT_EQ(*resolve_host("127.0.0.1"), "127.0.0.1");
   EXPECT_EQ(*resolve_host("::1"), "::1");
   ASSERT_TRUE(resolve_host("localhost").ok());

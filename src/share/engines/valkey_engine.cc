@@ -239,9 +239,7 @@ Result<ValkeyEngine::Connection> ValkeyEngine::take(NodeId node, std::int64_t de
   const HostPort host = slots_.host(node);
   if (address.empty()) {
     // Numbers resolve at once; a name's address is looked up by probes only, because that may take long.
-    if (host.host.find_first_not_of("0123456789.:abcdef") != std::string::npos) {
-      return busy(host.host + " is not resolved yet");
-    }
+    if (!os::is_address(host.host)) return busy(host.host + " is not resolved yet");
     address = host.host;
   }
   return ValkeyConnection::open(address, host, access_, clock_, deadline_ns);
@@ -279,7 +277,10 @@ std::vector<HeadBytes> ValkeyEngine::heads(const std::vector<ObjectName>& names,
   const std::string last = std::to_string(first_bytes - 1);
   std::vector<std::pair<Lent, const std::vector<std::size_t>*>> asked;
   for (const auto& [node, here] : places) {
-    auto connection = take(node, deadline_ns);
+    // A node that is not asked did not fail.
+    const bool too_late = node != places.begin()->first && clock_.monotonic_ns() >= deadline_ns;
+    auto connection =
+        too_late ? Result<Connection>(busy("another node took all of the time")) : take(node, deadline_ns);
     if (!connection.ok()) {
       for (const std::size_t place : here) heads[place] = connection.error();
       continue;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 #include "share/engines/engine_fixture.h"
 #include "share/engines/tls_fixture.h"
@@ -315,6 +316,32 @@ TEST(ValkeyCluster, ADeadNodeCostsOnlyItsOwnNamesAndSlotsThatMoveAreFollowed) {
     EXPECT_TRUE(fresh.heads({name}, 100, soon()).front().ok());
   }
   EXPECT_GT(wrong, 0);
+}
+
+// Look-ups that have to connect do so at one node after the other: time that a frozen one takes is not the others'
+// fault.
+TEST(ValkeyCluster, ANodeThatHangsWhileConnectingIsBlamedAlone) {
+  ValkeyCluster cluster;
+  const auto engine = open_engine(cluster.url());
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < 60; ++i) names.push_back(object_name(i));
+  cluster.node(0).stop();  // the seed, which is asked first
+  std::vector<std::thread> threads;
+  std::vector<std::vector<HeadBytes>> answers(6);
+  for (auto& own : answers) threads.emplace_back([&] { own = engine->heads(names, 100, in_ms(1'000)); });
+  for (std::thread& thread : threads) thread.join();
+  std::size_t failed = 0;
+  for (const auto& own : answers) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool is_failure = counts_for_breaker(own[i].error().kind);
+      const bool hangs =
+          engine->node_address(engine->node_of(names[i])).ends_with(std::to_string(cluster.node(0).port()));
+      EXPECT_TRUE(hangs || !is_failure) << own[i].error().message;
+      failed += is_failure ? 1 : 0;
+    }
+  }
+  EXPECT_GT(failed, 0U);
+  cluster.node(0).go_on();
 }
 
 TEST(ValkeyCluster, AReplicaThatTookOverIsFoundThroughTheOthers) {
