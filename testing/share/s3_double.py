@@ -159,6 +159,8 @@ class Handler(BaseHTTPRequestHandler):
         return self.wfile.write(b"x" * self.server.excess_bytes)
 
     def serve_head(self, key, _body, _headers):
+        if key == f"/{self.server.bucket}/":
+            return self.answer(200)
         if key not in self.server.objects:
             return self.answer(404)
         data, modified = self.server.objects[key]

@@ -22,9 +22,16 @@ Status s3_status(long http_status) {
     case 404:
     case 416:  // shorter than the range
       return not_found(text);
+    case 301:
+    case 302:
+    case 307:
+    case 308: return invalid(text + ": the bucket lies elsewhere: set region= or endpoint= in the URL");
     case 400:
     case 401:
-    case 403: return invalid(text + ": wrong keys, region or bucket, or a right is missing");
+    case 403:
+      return invalid(text +
+                     ": wrong keys, region or bucket, a clock that differs by minutes, or a right is missing "
+                     "(get, put, delete and list)");
     case 429:
     case 500:
     case 502:

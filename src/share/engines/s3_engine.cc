@@ -20,6 +20,8 @@ constexpr std::int64_t kLongestCopyNs = 30 * kSecondNs;
 constexpr std::uint64_t kSlowestCopyBytesPerS = 4 << 20;
 constexpr std::int64_t kCopyAgainNs = 300 * kSecondNs;  // after a failure
 
+Error no_bucket() { return invalid("there is no such bucket"); }
+
 }  // namespace
 
 S3Engine::S3Engine(std::string text, std::string prefix, S3Access access, os::Clock& clock)
@@ -64,7 +66,7 @@ Status S3Engine::put(const ObjectName& name, ByteSpan head, ByteSpan payload, st
   const S3Request request{.method = S3Request::Method::kPut, .key = key_of(name), .body = {head, payload}};
   Status written = client_.perform(request, limits).status;
   // "No such bucket" is no miss.
-  if (!written.ok() && written.error().kind == ErrorKind::kNotFound) return invalid("there is no such bucket");
+  if (!written.ok() && written.error().kind == ErrorKind::kNotFound) return no_bucket();
   return written;
 }
 
@@ -181,7 +183,7 @@ Result<NamesPage> S3Engine::list(const std::string& space, const std::string& fr
   if (!from.empty()) request.query += "&start-after=" + escaped(from);
   const S3Response response = client_.perform(request, deadline_ns);
   if (!response.status.ok() && response.status.error().kind == ErrorKind::kNotFound) {
-    return invalid("there is no such bucket");
+    return no_bucket();
   }
   TRY(response.status);
   const std::string_view xml(reinterpret_cast<const char*>(buffer.data()), response.received);
@@ -201,11 +203,12 @@ Result<NamesPage> S3Engine::list(const std::string& space, const std::string& fr
   return page;
 }
 
+// Asks for the bucket itself: that is refused without the right to list, too, without which no miss can be told from a
+// refusal.
 Status S3Engine::probe(NodeId, std::int64_t deadline_ns) {
-  const S3Response answer =
-      client_.perform(S3Request{.method = S3Request::Method::kHead, .key = key("probe")}, deadline_ns);
-  if (!answer.status.ok() && answer.status.error().kind == ErrorKind::kNotFound) return {};
-  return answer.status;
+  const Status answer = client_.perform(S3Request{.method = S3Request::Method::kHead, .key = ""}, deadline_ns).status;
+  if (!answer.ok() && answer.error().kind == ErrorKind::kNotFound) return no_bucket();
+  return answer;
 }
 
 Result<EngineFacts> S3Engine::facts(std::int64_t deadline_ns) {

@@ -21,6 +21,8 @@ TEST(S3Engine, OtherKeysRegionsAndBucketsAreRefused) {
   const std::vector<std::byte> bytes = sim::sample_bytes(1, 10);
   const auto elsewhere = open_engine(server.url("eu-test-1", "other-bucket"), S3Double::secrets());
   EXPECT_EQ(elsewhere->put(object_name(1), bytes, bytes, 100, soon()).error().kind, ErrorKind::kInvalid);
+  EXPECT_TRUE(refused(server.url("eu-test-1", "other-bucket"), S3Double::secrets()));
+  EXPECT_FALSE(elsewhere->facts(soon()).ok());
   server.kill();
   const auto dead = open_engine(server.url(), S3Double::secrets());
   EXPECT_EQ(dead->heads({object_name(1)}, 10, in_ms(2000)).front().error().kind, ErrorKind::kIo);
