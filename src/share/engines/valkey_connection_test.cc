@@ -106,7 +106,6 @@ TEST(ValkeyConnectionTest, AnAnswerThatFlowsForEverEndsAtTheDeadline) {
 
 // The system's certificates take a few milliseconds to read.
 TEST(ValkeyConnectionTest, AHandshakeThatHangsTakesNoProcessor) {
-  if (!has_valkey()) GTEST_SKIP() << "this build has no hiredis";
   const ValkeyDouble server("--silent");
   const std::int64_t from_ns = os::real_clock().monotonic_ns();
   const std::int64_t used_ns = os::thread_cpu_ns();
