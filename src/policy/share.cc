@@ -15,8 +15,6 @@ constexpr std::uint32_t kMostClosingTokens = 3;
 
 constexpr double kRoundTripsOfSearch = 3;
 constexpr double kLeastSearchMs = 5;
-// Three answers of a slow store, of 100 ms and a little each.
-constexpr double kLongestSearchMs = 400;
 constexpr double kSearchShare = 0.05;
 constexpr double kLeastReadMs = 50;
 constexpr double kReadMsWithoutRate = 2'000;

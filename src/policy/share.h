@@ -30,6 +30,10 @@ inline constexpr std::size_t kLeastSharedTokens = 256;
 // went on at another server.
 inline constexpr std::size_t kLeastSoughtTokens = 64;
 
+// No request waits longer for its look-up, from the moment at which that begins: three answers of a slow store, of 100
+// ms and a little each.
+inline constexpr double kLongestSearchMs = 400;
+
 // The grid of a server whose segments have at most `most_tokens`: the largest power of two that fits.
 std::size_t share_grid(std::size_t most_tokens);
 // The first multiple of the grid after `at`; the grid is not 0.

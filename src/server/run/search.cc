@@ -15,11 +15,12 @@ bool Search::begin() {
   return wanted_;
 }
 
+// A round trip that began in time may end later, and the thread that searches may be held up.
 bool Search::over() const {
   if (answered_) return true;
   const std::int64_t begun_ns = begun_ns_;
   if (begun_ns == 0) return ms() > longest_turn_ms_;
-  return os::elapsed_ms(begun_ns, clock_.monotonic_ns()) > kLongestMs;
+  return os::elapsed_ms(begun_ns, clock_.monotonic_ns()) > policy::kLongestSearchMs;
 }
 
 std::optional<cache::SeekResult> Search::result() const {

@@ -42,8 +42,6 @@ class Search {
   void answer(const cache::SeekResult& result);
 
  private:
-  // Each call to the shared tier has a deadline of its own; this one holds if the thread that searches is held up.
-  static constexpr double kLongestMs = 500;
   // Searches of requests that came before may all take as long as they may: two of them are worth waiting for.
   static constexpr double kTurnShare = 2;
 

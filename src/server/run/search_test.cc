@@ -37,10 +37,10 @@ TEST(Search, IsOverAfterAWhileWithoutAnAnswer) {
   sim::SimClock clock;
   Search search(clock, 300);
   EXPECT_TRUE(search.begin());
-  clock.advance_ms(499);
+  clock.advance_ms(399);
   EXPECT_FALSE(search.over());
   clock.advance_ms(2);
-  EXPECT_TRUE(search.over());
+  EXPECT_TRUE(search.over()) << "docs/sharing.md says 400 ms";
   EXPECT_FALSE(search.result().has_value());
 }
 
@@ -51,7 +51,7 @@ TEST(Search, ItsTimeCountsFromItsTurn) {
   clock.advance_ms(599);
   EXPECT_FALSE(search.over());
   EXPECT_TRUE(search.begin());
-  clock.advance_ms(499);
+  clock.advance_ms(399);
   EXPECT_FALSE(search.over());
   search.answer({.asked = true, .found = Position{512}, .ms = 5});
   EXPECT_EQ(search.result()->found, Position{512});

@@ -59,10 +59,10 @@ class SlowSharedTier : public testing::Test {
     other.share_worker.run_all();
     server_.share_engine.objects = other.share_engine.objects;
   }
-  static HistoryWorld::Options slow_options() {
+  static HistoryWorld::Options slow_options(double answer_ms = 100) {
     HistoryWorld::Options options = options_with(true);
     options.shared_beside = true;
-    options.shared_answer_ms = 100;
+    options.shared_answer_ms = answer_ms;
     options.shared_most_deadline_ms = 300;
     return options;
   }
@@ -121,6 +121,18 @@ TEST_F(SlowSharedTier, EightColdRequestsAtOnceAllHitAndHoldNoWarmOneUp) {
   ASSERT_TRUE(counters.has_value());
   EXPECT_EQ(counters->hits, kColdRequests);
   EXPECT_EQ(counters->failures, 0U);
+}
+
+// The second answer comes after 500 ms, and docs/sharing.md says that nobody waits longer than 400.
+TEST_F(SlowSharedTier, NoRequestWaitsForAnswersThatComeLate) {
+  HistoryWorld slower(slow_options(250));
+  slower.share_engine.objects = server_.share_engine.objects;
+  auto reply = slower.submit(cold_requests().front()).value();
+  slower.pass_ms(399);
+  EXPECT_EQ(slower.scheduler->stats().waiting, 1U);
+  slower.pass_ms(2);
+  ASSERT_EQ(reply.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(std::round(reply.get().stats.search_ms), 401);
 }
 
 }  // namespace
