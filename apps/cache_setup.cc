@@ -206,14 +206,17 @@ constexpr std::int64_t kHourS = 3'600;
 constexpr std::int64_t kFactsNs = 2'000'000'000;
 constexpr double kLongestPublishMs = 5'000;
 
-// Logs what the engine says of itself, once it answers.
-void post_facts(share::ObjectEngine& engine, os::Clock& clock, os::Executor& worker) {
-  worker.post([&engine, &clock] {
-    const auto facts = engine.facts(clock.monotonic_ns() + kFactsNs);
-    if (!facts) return spdlog::warn("shared tier: {}: {}", engine.address(), facts.error().message);
-    spdlog::info("shared tier: {}: {}", engine.address(), facts->description);
-    for (const std::string& warning : facts->warnings) spdlog::warn("shared tier: {}", warning);
-  });
+// Logs what the engine says of itself. Returns false if it does not answer any more.
+bool tell_facts(share::ObjectEngine& engine, os::Clock& clock) {
+  const auto facts = engine.facts(clock.monotonic_ns() + kFactsNs);
+  if (!facts && share::counts_for_breaker(facts.error().kind)) return false;
+  if (!facts) {
+    spdlog::warn("shared tier: {} does not say what it is: {}", engine.address(), facts.error().message);
+    return true;
+  }
+  spdlog::info("shared tier: {}: {}", engine.address(), facts->description);
+  for (const std::string& warning : facts->warnings) spdlog::warn("shared tier: {}", warning);
+  return true;
 }
 
 }  // namespace
@@ -247,18 +250,19 @@ Result<OpenedShare> open_share(const SharedTierOptions& options, const std::stri
   const share::ShareThreads& threads = *opened.threads;
   std::vector<os::Executor*> helpers;
   for (const auto& helper : threads.helpers) helpers.push_back(helper.get());
-  const share::ShareOptions settings{.fingerprint = model.fingerprint,
-                                     .device = options.across_devices ? std::string() : model.compute_kinds,
-                                     .key = key,
-                                     .encrypt = options.encrypt,
-                                     .mode = options.mode,
-                                     .ttl_s = options.ttl_hours * kHourS};
+  const share::ShareOptions settings{
+      .fingerprint = model.fingerprint,
+      .device = options.across_devices ? std::string() : model.compute_kinds,
+      .key = key,
+      .encrypt = options.encrypt,
+      .mode = options.mode,
+      .ttl_s = options.ttl_hours * kHourS,
+      .when_well = [&clock](share::ObjectEngine& well) { return tell_facts(well, clock); }};
   share::ObjectEngine& asked = **engine;
   TRY_ASSIGN(auto store,
              share::SharedStore::make(std::move(*engine), settings, clock, *threads.worker, threads.prober.get()));
   if (key.empty()) warn_without_key(asked);
   spdlog::info("shared tier: {}, namespace {}", asked.address(), store->space());
-  post_facts(asked, clock, *threads.worker);
   opened.setup = {.store = std::move(store),
                   .worker = threads.worker.get(),
                   .prober = threads.prober.get(),

@@ -17,6 +17,8 @@
 
 namespace kvkeep::share {
 
+class ObjectEngine;
+
 enum class ShareMode { kRead, kWrite, kBoth };
 
 struct ShareOptions {
@@ -32,6 +34,9 @@ struct ShareOptions {
   std::int64_t ttl_s = 7 * 24 * 3600;
   // Bytes of payloads that wait to be published; more are refused.
   ByteCount queue_limit = mebibytes(256);
+  // Called on the prober after each probe that was answered, until it returns true: then the engine can be asked what
+  // it is.
+  std::function<bool(ObjectEngine&)> when_well = {};
 };
 
 // A prompt as find() looks for it.

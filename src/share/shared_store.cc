@@ -93,6 +93,8 @@ class SharedStore::Parts {
                std::int64_t deadline_ns, std::size_t side_by_side);
   Status transfer(const ObjectName& name, const format::Envelope& envelope, Vault::Opening& opening,
                   MutableByteSpan out, std::int64_t deadline_ns, std::size_t side_by_side);
+
+  bool known_well_ = false;  // options.when_well said so; used only by probe()
 };
 
 Result<std::unique_ptr<SharedStore>> SharedStore::make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
@@ -308,12 +310,15 @@ void SharedStore::tick() {
 }
 
 void SharedStore::Parts::probe(const std::vector<NodeId>& wanting) {
+  bool answered = false;
   for (const NodeId node : wanting) {
     const auto count = static_cast<std::int64_t>(wanting.size());
     const std::int64_t from_ns = clock.monotonic_ns();
     const Status probed = engine->probe(node, from_ns + std::max(kProbesNs / count, kLeastProbeNs));
     nodes.note_probe(node, probed, os::elapsed_ms(from_ns, clock.monotonic_ns()));
+    answered |= probed.ok();
   }
+  if (answered && options.when_well && !known_well_) known_well_ = options.when_well(*engine);
   probing = false;
   publisher.go_on();
 }
