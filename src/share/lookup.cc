@@ -156,7 +156,7 @@ std::vector<Lookup::Candidate> Lookup::present(const std::vector<Candidate>& ask
     }
     const auto envelope = vault_.open_envelope(names[i], *answers[i]);
     if (!envelope.ok() || envelope->end != asked[i].at) {
-      counting_.add(&ShareCounters::damaged);
+      nodes_.note_damaged(names[i], envelope.ok() ? damaged("it ends elsewhere") : envelope.error());
       continue;
     }
     seen_.put(names[i], *envelope, now_ns + kSeenNs);
@@ -204,7 +204,7 @@ std::optional<format::SharedHead> Lookup::open(const ObjectName& name, const Hea
   if (!bytes.ok()) return std::nullopt;
   auto head = vault_.open_head(name, *bytes);
   if (!head.ok()) {
-    counting_.add(&ShareCounters::damaged);
+    nodes_.note_damaged(name, head.error());
     return std::nullopt;
   }
   seen_.put(name, head->envelope, clock_.monotonic_ns() + kSeenNs);

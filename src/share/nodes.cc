@@ -212,6 +212,17 @@ void Nodes::complain(NodeId node, const Error& error) {
                error.message);
 }
 
+void Nodes::note_damaged(const ObjectName& name, const Error& error) {
+  counting_.add(&ShareCounters::damaged);
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  const MutexLock lock(mutex_);
+  if (now_ns < quiet_of_damage_until_ns_) return;
+  quiet_of_damage_until_ns_ = now_ns + kQuietNs;
+  spdlog::warn(
+      "shared tier: {} has other bytes under {} than a server with this share key published ({}); that is a miss",
+      engine_.node_address(engine_.node_of(name)), name.text(), error.message);
+}
+
 void Nodes::note_opening(NodeId node, const Error& error, std::uint32_t times) {
   counting_.add(&ShareCounters::breaker_openings);
   if (std::exchange(at(node).opened, true)) return;

@@ -43,7 +43,9 @@ class Nodes {
   void note_answer(NodeId node, policy::ShareCall call) EXCLUDES(mutex_);
   void note_lookup_ms(NodeId node, double ms) EXCLUDES(mutex_);
   void note_trouble(NodeId node, policy::ShareCall call, const Error& error) EXCLUDES(mutex_);
-  // The same for a read that was given up, for no byte came any more: the node is not asked for some time.
+  // Bytes that are not what a holder of the share key published under this name: counted and, once a minute, logged.
+  void note_damaged(const ObjectName& name, const Error& error) EXCLUDES(mutex_);
+  // As note_trouble() for a read that was given up, for no byte came any more: the node is not asked for some time.
   void note_silence(NodeId node, const Error& error) EXCLUDES(mutex_);
   // The same for the many answers of one call, each node once. A node that answered for some names in time, and not for
   // all, is slow. Returns true if one failed.
@@ -93,6 +95,7 @@ class Nodes {
   double read_bytes_per_s_ GUARDED_BY(mutex_) = 0;
   policy::DividedTime reads_ GUARDED_BY(mutex_);
   double write_bytes_per_s_ GUARDED_BY(mutex_) = 0;
+  std::int64_t quiet_of_damage_until_ns_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvkeep::share

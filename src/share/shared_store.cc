@@ -145,7 +145,7 @@ Result<SharedStore::Payload> SharedStore::get(const format::SegmentHeader& segme
   // Another server may have replaced the object since its head was read: the next caller asks for it again.
   parts_->lookup.forget(name);
   if (bytes.error().kind == ErrorKind::kNotFound) parts_->counting.add(&ShareCounters::load_misses);
-  if (bytes.error().kind == ErrorKind::kDamaged) parts_->counting.add(&ShareCounters::damaged);
+  if (bytes.error().kind == ErrorKind::kDamaged) parts_->nodes.note_damaged(name, bytes.error());
   return bytes;
 }
 
@@ -291,7 +291,7 @@ std::vector<Result<std::vector<std::byte>>> SharedStore::records(const std::vect
 Result<std::vector<std::byte>> SharedStore::Parts::open_record(const ObjectName& name, const HeadBytes& bytes) {
   if (!bytes.ok()) return bytes.error();
   auto record = vault.open_record(name, *bytes);
-  if (!record.ok()) counting.add(&ShareCounters::damaged);
+  if (!record.ok()) nodes.note_damaged(name, record.error());
   return record;
 }
 
