@@ -52,6 +52,22 @@ struct OpenedEngine {
   }
 };
 
+// Fails if no node that has names answers. One that is gone may be a seed of many, or a replica.
+Status probe_nodes(share::ObjectEngine& engine, os::Clock& clock) {
+  Status trouble;
+  bool is_well = false;
+  for (std::uint32_t i = 0; i < engine.nodes(); ++i) {
+    const share::NodeId node{i};
+    const Status well = engine.probe(node, clock.monotonic_ns() + kProbeNs);
+    is_well |= well.ok() && engine.has_names(node);
+    if (well.ok()) continue;
+    const std::string text = engine.node_address(node) + ": " + well.error().message;
+    if (trouble.ok()) trouble = Error{well.error().kind, text};
+    if (engine.nodes() > 1) spdlog::warn("shared tier: {}", text);
+  }
+  return is_well ? Status{} : trouble;
+}
+
 Result<OpenedEngine> open_engine_of(const ShareCommandOptions& options) {
   OpenedEngine opened;
   TRY_ASSIGN(opened.key, read_share_key(options.shared.key_file));
@@ -62,12 +78,7 @@ Result<OpenedEngine> open_engine_of(const ShareCommandOptions& options) {
   const auto use =
       options.action == ShareAction::kPush && !options.dry ? share::EngineUse::kAll : share::EngineUse::kLook;
   TRY_ASSIGN(opened.engine, open_engine(options.shared.url, clock, use));
-  for (std::uint32_t node = 0; node < opened.engine->nodes(); ++node) {
-    const Status well = opened.engine->probe(share::NodeId{node}, clock.monotonic_ns() + kProbeNs);
-    if (!well) {
-      return Error{well.error().kind, opened.engine->node_address(share::NodeId{node}) + ": " + well.error().message};
-    }
-  }
+  TRY(probe_nodes(*opened.engine, clock));
   if (opened.key.empty() && options.action != ShareAction::kList) warn_without_key(*opened.engine);
   return opened;
 }
