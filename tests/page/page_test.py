@@ -87,6 +87,9 @@ class LivePage(PageCase):
         tab.has("Why prompts are prefilled again")
         self.assertIn("volatile text: date, in system", tab.run("document.querySelector('.offender').innerText"))
         self.assertIn("In 1 of ", tab.run("document.querySelector('.offender').innerText"))
+        tab.click(".request:first-child button")
+        tab.has("--explain-text")
+        tab.wait("document.querySelector('.request:first-child .facts')?.innerText.includes('prefilled')")
         rows = tab.wait("(rows => rows.length === 2 && rows)([...document.querySelectorAll('tbody tr')].map(row => row.innerText))")
         self.assertTrue(rows[0].startswith("2") and "you" in rows[1], rows)
         self.assertTrue(all(re.search(r"\d (KiB|MiB)\s.* on disk", row) for row in rows), rows)
@@ -94,6 +97,21 @@ class LivePage(PageCase):
         self.assertEqual(flaws(tab), [])
         self.picture(tab, "offenders")
         self.assertEqual(tab.complaints(), [])
+
+    def test_state_that_left_is_no_text_that_differs(self):
+        tab = self.browser.tab()
+        lost = {"kind": "evicted", "lost_tokens": 4000, "lost_ms": 900, "lost": {"cause": "ram-budget", "t": time.time() - 60}, "advice": "Raise it."}
+        tab.serve("/cache", json.dumps({"ended": [{"id": "a", "kind": "chat", "ended": time.time(), "prefilled_tokens": 5000}]}))
+        tab.serve("/cache/explain", json.dumps({"requests": [{"id": "a", "client": None, "route": "chat", "cache_break": lost}]}))
+        tab.serve("/cache/offenders", json.dumps({"offenders": [{**lost, "client": "", "times": 3, "requests": 9}]}))
+        tab.open(BASE_URL.format(self.shared.port))
+        told = tab.wait("document.querySelector('.offender')?.innerText")
+        for part in ("evicted", "clients without a name", "In 3 of 9 requests: 4k tokens prefilled again", "Raise it."):
+            self.assertIn(part, told)
+        self.assertNotIn("iffer", told)
+        tab.click(".request button")
+        tab.has("RAM was full (--cache-ram)")
+        self.assertNotIn("hides", tab.text())
 
     def test_it_is_used_with_the_keyboard(self):
         self.converse(self.shared, "hello")

@@ -118,7 +118,7 @@ class Top(support.ServerCase):
         top = self.top(server=server, columns=120)
         top.wait(r"\[1 requests\]")
         top.press("2")
-        top.wait(r"\[2 texts\]")
+        top.wait(r"\[2 causes\]")
         top.wait(r"2 of \d+ .*volatile text: date, in system")
         top.press("\r")
         top.wait(r"tokens were prefilled again in 2 of \d+ requests")

@@ -108,7 +108,7 @@ const words = kind => kind.replaceAll("-", " ");
 
 function causeOf(found) {
   const kind = text(found.kind), what = text(found.what), changed = found.text ?? {};
-  const hidesText = found.text === undefined && DIFFERENCES.has(kind);
+  const hidesText = found.text === undefined && DIFFERENCES.has(kind) && count(found.lost_tokens) > 0;
   const side = value => typeof value === "string" ? value : null;
   return {kind, short: what && what !== "text" ? `${words(kind)}: ${words(what)}` : SHORT[kind] ?? words(kind), title: KINDS[kind] ?? `${words(kind)}.`,
           where: text(found.place), at: number(found.at), before: text(changed.before), here: side(changed.here), there: side(changed.there), hidesText,

@@ -32,7 +32,7 @@ export function Explanation({request}) {
 }
 
 function Facts({request}) {
-  const tokens = SOURCES.filter(([source]) => request[source] > 0).map(([source, name]) => `${grouped(request[source])} ${source === "prefilled" ? "" : "from "}${name}`);
+  const tokens = SOURCES.filter(([source]) => request[source] > 0).map(([source, name]) => `${grouped(request[source])} ${source === "prefilled" ? "" : source === "memory" ? "from the " : "from "}${name}`);
   const facts = [["prompt", tokens.join(", ")], ["id", request.id], ["end", request.end], ["reason", request.reason], ["first token after", request.ttftMs === null ? "" : duration(request.ttftMs / 1000)],
                  ["reply", request.sampled > 0 ? `${grouped(request.sampled)} tokens` : ""],
                  ["rate", request.tokensPerS === null ? "" : `${request.tokensPerS.toFixed(1)} tokens/s`]];

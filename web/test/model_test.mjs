@@ -59,9 +59,10 @@ test("each reason has a sentence", () => {
 
 test("a text that the server hides is told from a text that is not there", () => {
   const hides = cache_break => readCause({cache_break}).hidesText;
-  assert.ok(hides({kind: "volatile-text", at: 8}));
-  assert.ok(!hides({kind: "volatile-text", at: 8, text: {before: "", here: "4", there: null}}));
-  assert.ok(!hides({kind: "evicted", at: 8}), "no text differs");
+  assert.ok(hides({kind: "volatile-text", at: 8, lost_tokens: 40}));
+  assert.ok(!hides({kind: "new-content", at: 8, lost_tokens: 0}), "nothing is lost by it");
+  assert.ok(!hides({kind: "volatile-text", at: 8, lost_tokens: 40, text: {before: "", here: "4", there: null}}));
+  assert.ok(!hides({kind: "evicted", at: 8, lost_tokens: 40}), "no text differs");
   assert.ok(!hides(null), "nothing differs");
 });
 
