@@ -479,5 +479,30 @@ TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
   EXPECT_TRUE(server.find(prompt, every(20, 400)).has_value());
 }
 
+TEST_F(SharedStoreTest, AnEngineTellsWhatItIsOnceItIsWell) {
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
+  int told = 0;
+  const ShareOptions options{.when_well = [&](ObjectEngine& engine) {
+    EXPECT_TRUE(engine.facts(clock_.monotonic_ns() + 1'000'000'000).ok());
+    return ++told == 2;
+  }};
+  ShareServer server(world_, options);
+  for (int i = 0; i < 10; ++i) server.tick();
+  EXPECT_EQ(told, 0) << "it does not answer";
+  world_.nodes.front() = FrailWorld::Node::kWell;
+  for (int i = 0; i < 400; ++i) server.tick();
+  EXPECT_EQ(told, 1) << "one of three nodes answered once";
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  for (int i = 0; i < 400; ++i) server.tick();
+  EXPECT_EQ(told, 2);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
+  (void)server.find(share_prompt(1, 400), every(20, 400));
+  (void)server.find(share_prompt(2, 400), every(20, 400));
+  for (int i = 0; i < 10; ++i) server.tick();
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  for (int i = 0; i < 400; ++i) server.tick();
+  EXPECT_EQ(told, 2) << "that was all";
+}
+
 }  // namespace
 }  // namespace kvkeep::share

@@ -528,31 +528,6 @@ TEST_F(SharedStoreTest, UsesAreReportedOnceAMinute) {
   for (const auto& segment : used) EXPECT_EQ(world_.touches[server.name_of(segment)], 2);
 }
 
-TEST_F(SharedStoreTest, AnEngineTellsWhatItIsOnceItIsWell) {
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
-  int told = 0;
-  const ShareOptions options{.when_well = [&](ObjectEngine& engine) {
-    EXPECT_TRUE(engine.facts(clock_.monotonic_ns() + 1'000'000'000).ok());
-    return ++told == 2;
-  }};
-  ShareServer server(world_, options);
-  for (int i = 0; i < 10; ++i) server.tick();
-  EXPECT_EQ(told, 0) << "it does not answer";
-  world_.nodes.front() = FrailWorld::Node::kWell;
-  for (int i = 0; i < 400; ++i) server.tick();
-  EXPECT_EQ(told, 1) << "one of three nodes answered once";
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
-  for (int i = 0; i < 400; ++i) server.tick();
-  EXPECT_EQ(told, 2);
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
-  (void)server.find(share_prompt(1, 400), every(20, 400));
-  (void)server.find(share_prompt(2, 400), every(20, 400));
-  for (int i = 0; i < 10; ++i) server.tick();
-  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
-  for (int i = 0; i < 400; ++i) server.tick();
-  EXPECT_EQ(told, 2) << "that was all";
-}
-
 // The client that got a reply goes on with it elsewhere, before hundreds of MB are published.
 TEST_F(SharedStoreTest, RecordsArePublishedBeforeSegments) {
   ShareServer server(world_, {.queue_limit = ByteCount{20'000}});
