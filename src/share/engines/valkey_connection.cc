@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/mutex.h"
 #include "os/network.h"
 
 namespace kvkeep::share {
@@ -72,18 +73,46 @@ ValkeyReply::Kind kind_of_text(int type) {
 
 bool is_list(int type) { return type == REDIS_REPLY_ARRAY || type == REDIS_REPLY_SET || type == REDIS_REPLY_MAP; }
 
+}  // namespace
+
+class ValkeyTrust {
+ public:
+  // The context lives as long as this.
+  Result<SSL_CTX*> context(const std::string& ca_file) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (context_ == nullptr) {
+      TRY_ASSIGN(context_, read(ca_file));
+    }
+    return context_.get();
+  }
+
+ private:
+  using Context = std::unique_ptr<SSL_CTX, FreeTls>;
+  static Result<Context> read(const std::string& ca_file) {
+    Context made(SSL_CTX_new(TLS_client_method()));
+    if (made == nullptr) return unsupported("OpenSSL cannot make a TLS client");
+    SSL_CTX_set_min_proto_version(made.get(), TLS1_2_VERSION);
+    SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER, nullptr);
+    const int loaded = ca_file.empty() ? SSL_CTX_set_default_verify_paths(made.get())
+                                       : SSL_CTX_load_verify_locations(made.get(), ca_file.c_str(), nullptr);
+    if (loaded != 1 && ca_file.empty()) return invalid("the system's CA certificates cannot be read");
+    if (loaded != 1) return invalid("the CA file " + ca_file + " cannot be read");
+    return made;
+  }
+
+  Mutex mutex_;
+  Context context_ GUARDED_BY(mutex_);
+};
+
+std::shared_ptr<ValkeyTrust> make_valkey_trust() { return std::make_shared<ValkeyTrust>(); }
+
+namespace {
+
 // Begins TLS: the server's certificate must be of a trusted CA and of this host. Returns the session, which the context
 // owns.
 Result<SSL*> begin_tls(redisContext* context, const std::string& host, const ValkeyAccess& access) {
-  const std::unique_ptr<SSL_CTX, FreeTls> tls(SSL_CTX_new(TLS_client_method()));
-  if (tls == nullptr) return unsupported("OpenSSL cannot make a TLS client");
-  SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION);
-  SSL_CTX_set_verify(tls.get(), SSL_VERIFY_PEER, nullptr);
-  const int loaded = access.ca_file.empty() ? SSL_CTX_set_default_verify_paths(tls.get())
-                                            : SSL_CTX_load_verify_locations(tls.get(), access.ca_file.c_str(), nullptr);
-  if (loaded != 1 && access.ca_file.empty()) return invalid("the system's CA certificates cannot be read");
-  if (loaded != 1) return invalid("the CA file " + access.ca_file + " cannot be read");
-  SSL* session = SSL_new(tls.get());
+  TRY_ASSIGN(SSL_CTX * tls, access.trust->context(access.ca_file));
+  SSL* session = SSL_new(tls);
   if (session == nullptr) return unsupported("OpenSSL cannot make a TLS session");
   X509_VERIFY_PARAM* wanted = SSL_get0_param(session);
   if (X509_VERIFY_PARAM_set1_ip_asc(wanted, host.c_str()) != 1) {
@@ -362,6 +391,9 @@ Status ValkeyConnection::receive_into(MutableByteSpan out, const Arrived& arrive
 #else
 
 bool has_valkey() { return false; }
+
+class ValkeyTrust {};
+std::shared_ptr<ValkeyTrust> make_valkey_trust() { return nullptr; }
 
 struct ValkeyConnection::Wire {};
 

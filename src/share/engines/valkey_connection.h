@@ -33,7 +33,12 @@ struct ValkeyReply {
 // Returns the error of this port (object_engine.h) that a server's message means.
 Error valkey_error(std::string_view message);
 
+// The CAs that connections of one engine trust, read with the first of them: the system's are hundreds. Thread safe.
+class ValkeyTrust;
+std::shared_ptr<ValkeyTrust> make_valkey_trust();
+
 struct ValkeyAccess {
+  std::shared_ptr<ValkeyTrust> trust = make_valkey_trust();
   bool tls = false;
   std::string ca_file = {};  // empty: the system's
   std::string user = {};

@@ -273,6 +273,14 @@ TEST(ValkeyEngine, TheServersCertificateMustBeOfTheCaAndOfTheHost) {
   EXPECT_FALSE(open_engine(misnamed.url(), TlsServer::secrets())->probe(NodeId{0}, soon()).ok());
 }
 
+TEST(ValkeyEngine, TheCaIsReadOnce) {
+  const TlsServer server;
+  const auto engine = open_engine(server.url(), TlsServer::secrets());
+  ASSERT_TRUE(engine->probe(NodeId{0}, soon()).ok());
+  std::filesystem::remove(server.url().substr(server.url().find("?ca=") + 4));
+  EXPECT_TRUE(engine->probe(NodeId{0}, soon()).ok()) << "each connection would read the system's CAs anew";
+}
+
 TEST(ValkeyCluster, ADeadNodeCostsOnlyItsOwnNamesAndSlotsThatMoveAreFollowed) {
   ValkeyCluster cluster;
   const auto engine = open_engine(cluster.url());
