@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "os/network.h"
 #include "share/engines/engine_url.h"
 #include "share/engines/valkey_server_fixture.h"
 
@@ -31,7 +32,7 @@ class Certificates {
                          "-subj",
                          "/CN=" + host,
                          "-addext",
-                         "subjectAltName=DNS:" + host,
+                         (os::is_address(host) ? "subjectAltName=IP:" : "subjectAltName=DNS:") + host,
                          "-addext",
                          "basicConstraints=critical,CA:FALSE",
                          "-keyout",

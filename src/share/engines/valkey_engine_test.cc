@@ -352,6 +352,35 @@ TEST(ValkeyCluster, ANodeThatHangsWhileConnectingIsBlamedAlone) {
   cluster.node(0).go_on();
 }
 
+// They tell clients under TLS of each other's ports of TLS, and of their addresses, which certificates must have.
+TEST(ValkeyCluster, NodesAreFoundUnderTls) {
+  const Certificates certificates("127.0.0.1");
+  std::array<Arguments, 3> more;
+  std::vector<std::string> ports;
+  for (Arguments& own : more) {
+    ports.push_back(std::to_string(*os::free_port()));
+    own = {"--tls-port",         ports.back(),
+           "--tls-cert-file",    certificates.path("s.crt"),
+           "--tls-key-file",     certificates.path("s.key"),
+           "--tls-ca-cert-file", certificates.path("ca.crt"),
+           "--tls-auth-clients", "no"};
+  }
+  const ValkeyCluster cluster(more);
+  const auto engine = open_engine("valkeys://127.0.0.1:" + ports.front() + "?ca=" + certificates.path("ca.crt"));
+  ASSERT_EQ(engine->nodes(), 3U);
+  std::vector<ObjectName> names;
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    names.push_back(object_name(i));
+    ASSERT_TRUE(put_object(*engine, i, 1000).ok());
+  }
+  for (const HeadBytes& head : engine->heads(names, 100, soon())) EXPECT_TRUE(head.ok()) << head.error().message;
+  for (std::uint32_t i = 0; i < engine->nodes(); ++i) {
+    const std::string address = engine->node_address(NodeId{i});
+    const auto ends = [&](const std::string& port) { return address.ends_with(':' + port); };
+    EXPECT_TRUE(std::ranges::any_of(ports, ends)) << address;
+  }
+}
+
 TEST(ValkeyCluster, AReplicaThatTookOverIsFoundThroughTheOthers) {
   ValkeyCluster cluster;
   ValkeyServer& replica = cluster.add_replica(1);

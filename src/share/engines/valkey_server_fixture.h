@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -113,8 +114,9 @@ class ValkeyServer {
 // Three masters that go on with the slots that are left when one is gone.
 class ValkeyCluster {
  public:
-  ValkeyCluster() {
-    for (int i = 0; i < 3; ++i) nodes_.push_back(make_node());
+  // `more`: further arguments of each.
+  explicit ValkeyCluster(const std::array<Arguments, 3>& more = {}) {
+    for (const Arguments& own : more) nodes_.push_back(make_node(own));
     Arguments create{"--cluster", "create"};
     for (const auto& node : nodes_) create.push_back("127.0.0.1:" + std::to_string(node->port()));
     create.push_back("--cluster-yes");
@@ -127,7 +129,7 @@ class ValkeyCluster {
   ValkeyServer& node(std::size_t number) { return *nodes_[number]; }
   // Starts a server that takes over when this node is gone.
   ValkeyServer& add_replica(std::size_t number) {
-    nodes_.push_back(make_node());
+    nodes_.push_back(make_node({}));
     ValkeyServer& replica = *nodes_.back();
     std::string id = nodes_[number]->cli({"CLUSTER", "MYID"});
     while (id.ends_with('\n')) id.pop_back();
@@ -142,10 +144,17 @@ class ValkeyCluster {
   std::string url() const { return nodes_.front()->url(); }
 
  private:
-  static std::unique_ptr<ValkeyServer> make_node() {
-    return std::make_unique<ValkeyServer>(Arguments{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-                                                    "--cluster-require-full-coverage", "no",
-                                                    "--cluster-allow-reads-when-down", "yes"});
+  static std::unique_ptr<ValkeyServer> make_node(const Arguments& more) {
+    Arguments arguments{"--cluster-enabled",
+                        "yes",
+                        "--cluster-node-timeout",
+                        "2000",
+                        "--cluster-require-full-coverage",
+                        "no",
+                        "--cluster-allow-reads-when-down",
+                        "yes"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return std::make_unique<ValkeyServer>(std::move(arguments));
   }
 
   std::vector<std::unique_ptr<ValkeyServer>> nodes_;
