@@ -109,9 +109,9 @@ TEST(ValkeyConnectionTest, AHandshakeThatHangsTakesNoProcessor) {
   const ValkeyDouble server("--silent");
   const std::int64_t from_ns = os::real_clock().monotonic_ns();
   const std::int64_t used_ns = os::thread_cpu_ns();
-  EXPECT_EQ(server.open_with_tls(1'000).error().kind, ErrorKind::kIo);
-  EXPECT_GE(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 990);
-  EXPECT_LT(os::elapsed_ms(used_ns, os::thread_cpu_ns()), 100);
+  EXPECT_EQ(server.open_with_tls(2'000).error().kind, ErrorKind::kIo);
+  EXPECT_GE(os::elapsed_ms(from_ns, os::real_clock().monotonic_ns()), 1'990);
+  EXPECT_LT(os::elapsed_ms(used_ns, os::thread_cpu_ns()), 50) << "a busy machine gives a loop little more";
 }
 
 // Whether it stops before a payload or in its middle: a long deadline is not waited for.
