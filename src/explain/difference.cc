@@ -317,7 +317,9 @@ class Difference {
     const PromptPlace& place = known.parts[known.find(*facts_.at)].place;
     return place.field == PromptField::kTemplate ? std::nullopt : std::optional(place);
   }
-  bool has_known_parts() const { return facts_.known_parts != nullptr && !facts_.known_parts->parts.empty(); }
+  bool has_known_parts() const {
+    return has_place_ && facts_.known_parts != nullptr && !facts_.known_parts->parts.empty();
+  }
   Position known_end() const { return Position{} + facts_.known_prompt_tokens; }
   // The place of the reply to the known prompt, or of that field of it that this prompt has there.
   PromptPlace reply() const {
@@ -459,7 +461,7 @@ class Difference {
   // The known prompt has a thought here, and this one has none.
   bool lost_a_thought() const {
     const bool in_answer =
-        !has_place_ || place_.role == PromptRole::kAssistant ||
+        (!has_place_ && significant()) || place_.role == PromptRole::kAssistant ||
         (in_template_ && (next_.role == PromptRole::kAssistant || previous_.role == PromptRole::kAssistant)) ||
         (in_template_ && facts_.comparison.there_gap > 0);
     // Of a thought that ends earlier the beginning is there.

@@ -65,8 +65,8 @@ CacheBreak break_between(const Written& here, const Written& known, std::size_t 
   BreakFacts facts{.prompt_tokens = here.tokens.size(), .cached_tokens = at, .known_tokens = at, .beginning_tokens = 2};
   facts.at = Position{} + at;
   facts.comparison = compare(rest, known_rest);
-  facts.parts = &here.parts;
-  facts.known_parts = &known.parts;
+  facts.parts = here.parts.parts.empty() ? nullptr : &here.parts;
+  facts.known_parts = known.parts.parts.empty() ? nullptr : &known.parts;
   facts.known_prompt_tokens = known_prompt;
   facts.tokens = here.tokens;
   facts.known_rest = known_rest;
@@ -141,7 +141,8 @@ TEST(TwoPrompts, TextLeftOutAtTheEndOfAField) {
   EXPECT_EQ(without_end(&Told::result, 9), "message-changed in message 4 (tool result)") << "it is empty now";
   EXPECT_EQ(without_end(&Told::answer, 1), "message-changed in message 5 (assistant)");
   Told one_tool_shorter;
-  one_tool_shorter.tools[1] = one_tool_shorter.tools[1].substr(0, one_tool_shorter.tools[1].size() - 20);
+  std::string& tool = one_tool_shorter.tools[1];
+  for (int i = 0; i < 3; ++i) tool.resize(tool.rfind(' '));
   EXPECT_EQ(told_now(one_tool_shorter, known), "tools-changed in tool 2");
   Told no_thought;
   no_thought.thought = "";
@@ -196,6 +197,20 @@ TEST(TwoPrompts, MessagesLeftOutAreNoWordsOfTheTemplate) {
   EXPECT_EQ(kind_and_place(break_between(written(true, ""), written(true, some(30, "words")))),
             "template-rewrote-history in the template's own words")
       << "however many words";
+}
+
+// A completion has no messages, and may begin like a conversation.
+TEST(TwoPrompts, OneHasNoMessages) {
+  const Written known = Told().written();
+  Written plain;
+  plain.tokens.assign(known.tokens.begin(), known.tokens.begin() + 30);
+  plain.words(some(9, "own"));
+  plain.tokens.insert(plain.tokens.end(), known.tokens.begin() + 30, known.tokens.end());
+  plain.parts = {};
+  EXPECT_EQ(kind_and_place(break_between(plain, known)), "message-changed in the prompt");
+  EXPECT_EQ(kind_and_place(break_between(known, plain)), "message-changed in system");
+  plain.tokens.resize(35);
+  EXPECT_EQ(kind_and_place(break_between(plain, known)), "new-content in the prompt");
 }
 
 TEST(TwoPrompts, CallsAreComparedAsAWhole) {
