@@ -151,9 +151,13 @@ std::string offence_text(const Offender& offender, std::uint64_t requests) {
 std::string_view offence_advice(const Offender& offender) {
   const auto kind = kind_named(offender.kind);
   if (!kind) return "";
-  CacheBreak found{.kind = *kind, .has_place = true, .lost_tokens = offender.lost_tokens};
+  CacheBreak found{.kind = *kind, .has_place = offender.place != "the prompt", .lost_tokens = offender.lost_tokens};
   if (is_in_answer(offender.place)) found.place.role = PromptRole::kAssistant;
-  if (offender.what == to_string(VolatileText::kBillingLine)) found.what = VolatileText::kBillingLine;
+  if (offender.place == "system") found.place.role = PromptRole::kSystem;
+  for (auto text = VolatileText::kNone; text <= VolatileText::kNumber;
+       text = static_cast<VolatileText>(static_cast<int>(text) + 1)) {
+    if (offender.what == to_string(text)) found.what = text;
+  }
   return advice(found);
 }
 

@@ -138,6 +138,26 @@ TEST(Offenders, LaterMessagesAreOnePlace) {
 }
 
 // A sum knows its place only by name, and not when state left.
+// The same that the reply to each of the requests had.
+TEST(Offenders, GetTheAdviceOfTheirRequests) {
+  for (const auto what :
+       {VolatileText::kNone, VolatileText::kBillingLine, VolatileText::kDate, VolatileText::kNumber}) {
+    const CacheBreak found{.kind = BreakKind::kVolatileText, .has_place = true, .what = what, .lost_tokens = 100};
+    Offenders offenders;
+    offenders.add("agent", found, "", 1, 1);
+    EXPECT_EQ(offence_advice(offenders.worst().at(0)), advice(found)) << to_string(what);
+  }
+  for (const auto role : {PromptRole::kSystem, PromptRole::kUser, PromptRole::kNone}) {
+    const CacheBreak found{.kind = BreakKind::kMessageChanged,
+                           .has_place = role != PromptRole::kNone,
+                           .place = {PromptField::kContent, role, 0},
+                           .lost_tokens = 100};
+    Offenders offenders;
+    offenders.add("agent", found, "", 1, 1);
+    EXPECT_EQ(offence_advice(offenders.worst().at(0)), advice(found)) << place_name(found);
+  }
+}
+
 TEST(Offenders, GetTheAdviceOfTheirPlace) {
   const auto advice_at = [](PromptField field, PromptRole role, std::uint32_t index) {
     Offenders offenders;
