@@ -24,6 +24,10 @@ KINDS = {"gemma3": ("--arch", "gemma3"), "qwen3vl": ("--arch", "qwen3vl"), "qwen
 SEES_THROUGH = {"mamba2": "gemma3", "deepseek4": "gemma3"}
 
 
+EIGHT_BITS = ("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
+MOST_AFTER_A_POINT = 8  # tokens between a prompt's last point and its end
+
+
 # ---- files ----
 
 def png_chunk(kind, data):
@@ -133,33 +137,40 @@ class MediaCase(ServerCase, Dialects):
 
 class Reuse(MediaCase):
     def check_turns(self, kind, *flags):
-        """Four turns, a new picture in every second one, then a branch and a kill."""
-        directory = fresh_directory()
-        disk = ("--metrics", "--kv-disk-dir", directory, *flags)
+        """Four turns, a new picture in every second one, then a branch and a kill. Each turn computes what is new and not a
+        token more; a branch and the turn after the kill fewer tokens again than a picture has, those after the last point."""
+        disk = ("--metrics", "--kv-disk-dir", fresh_directory(), *EIGHT_BITS, *flags)
         server = self.start(kind, *disk)
-        plain = self.start(kind, "--cache-ram", 0, *flags)
+        plain = self.start(kind, "--cache-ram", 0, *EIGHT_BITS, *flags)
         messages = [system(words(60, 1))]
+        known = 0
         for turn in range(4):
-            messages.append(shows(png(turn), words(20, turn)) if turn % 2 == 0 else user(words(20, turn)))
+            messages.append(shows(png(turn, 256, 256), words(20, turn)) if turn % 2 == 0 else user(words(20, turn)))
             reply = self.ask(server, messages)
             self.assertEqual(reply_text(reply), reply_text(self.ask(plain, messages, cache_prompt=False)), (kind, turn))
             self.assertEqual(self.encoded_files(server), turn // 2 + 1, "each picture once")
-            if turn > 0:
-                # New: the answer's end, the question, and the picture if there is one.
-                new = reply["usage"]["prompt_tokens"] - before
-                self.assertLessEqual(timings(reply)["prompt_n"], new + 40, (kind, turn))
-            before = reply["usage"]["prompt_tokens"]
+            usage = reply["usage"]
+            self.assertEqual(timings(reply)["prompt_n"], usage["prompt_tokens"] - known, (kind, turn))
+            known = usage["prompt_tokens"] + usage["completion_tokens"] - 1  # the last token is sampled, not computed
             messages.append(assistant(reply_text(reply)))
-        other = [*messages[:-2], user(words(20, 99))]
-        self.assertGreater(timings(self.ask(server, other))["cache_n"], before // 2, "a branch after both pictures")
+        self.assertGreater(self.picture_tokens(plain), 2 * MOST_AFTER_A_POINT)
+        other = timings(self.ask(server, [*messages[:-2], user(words(20, 99))]))
+        self.assertEqual(other["cache_break"]["place"], "message 8 (user)")
+        self.assertLessEqual(other["cache_break"]["lost_tokens"], MOST_AFTER_A_POINT, "a branch after both pictures")
+        self.assertLess(other["prompt_n"], 20 + 20 + MOST_AFTER_A_POINT, "its words, and the template's")
         last = self.ask(server, messages[:-1])
         self.assertEqual(self.encoded_files(server), 2)
         server.kill()
         server = self.start(kind, *disk)
         again = self.ask(server, messages[:-1])
         self.assertEqual(self.encoded_files(server), 0, "nothing is encoded after a kill")
-        self.assertLessEqual(timings(again)["prompt_n"], 40)
+        self.assertLessEqual(timings(again)["prompt_n"], MOST_AFTER_A_POINT)
         self.assertEqual(reply_text(again), reply_text(last))
+
+    def picture_tokens(self, server):
+        shown, told = (self.ask(server, [message], max_tokens=1)["usage"]["prompt_tokens"]
+                       for message in (shows(png(77, 256, 256), "x"), user("x")))
+        return shown - told
 
     def test_pictures_that_a_model_sees_at_once(self):
         self.check_turns("gemma3")
@@ -277,6 +288,7 @@ class Reuse(MediaCase):
         server = self.server("-mm", model("--mmproj", *arch), *disk, model_path=model(*arch))
         after = self.ask(server, follow_up)
         self.assertEqual(reply_text(after), reply_text(again), "restored after a kill")
+        self.assertLessEqual(timings(after)["prompt_n"], MOST_AFTER_A_POINT)
         self.assertEqual(self.encoded_files(server), 0)
 
 
