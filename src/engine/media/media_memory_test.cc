@@ -1,5 +1,5 @@
 // Chunks of pictures and sounds in a real model's memory: whatever is saved and restored, the model goes on with the
-// same text, and the restored state has the same bytes. The embeddings are made up here; engine/media has real ones.
+// same text, and the restored state has the same bytes. The embeddings are made up, of any shape, or come from libmtmd.
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,15 @@
 
 #include "base/media_ids.h"
 #include "engine/llama/state_parts.h"
+#include "engine/llama/weights.h"
+#include "engine/media/media_files_fixture.h"
+#include "engine/media/projector.h"
 #include "testing/models/recorded_run.h"
 
-namespace kvkeep::engine::llama {
+namespace kvkeep::engine::media {
 namespace {
+
+using namespace llama;
 
 constexpr std::size_t kReply = 12;
 // Logits move by this much of their length when other sequences come into the memory (measured: up to 0.01). A wrong
@@ -63,6 +68,7 @@ struct MixedPrompt {
   }
   void add(MadeChunk chunk) {
     const std::size_t at = ids.size();
+    borders.insert(at);
     ids.insert(ids.end(), chunk.ids.begin(), chunk.ids.end());
     chunks.emplace(at, std::move(chunk));
     borders.insert(ids.size());
@@ -75,7 +81,13 @@ struct MediaModel {
   bool at_once = false;  // without causality
   bool own_cells = false;
   std::size_t unsaved_windows = 2;  // borders whose window holds ids without cells
+  std::string projector = {};       // the architecture whose projector makes the embeddings; empty: they are made up
 };
+
+std::string media_model_name(const ::testing::TestParamInfo<MediaModel>& parameter) {
+  const auto& [architecture, plane, at_once, own_cells, unsaved, projector] = parameter.param;
+  return architecture + (projector.empty() ? "" : "_through_" + projector) + (own_cells ? "_own_cells" : "");
+}
 
 MixedPrompt make_mixed(const MediaModel& model, const Description& description, std::uint32_t seed = 1) {
   MixedPrompt prompt;
@@ -88,6 +100,74 @@ MixedPrompt make_mixed(const MediaModel& model, const Description& description, 
   prompt.add(make_chunk(description, 1, 6, model.plane, model.at_once, seed + 3));
   prompt.add_text(9, seed + 4);
   prompt.runs = *media_runs(prompt.ids);
+  return prompt;
+}
+
+// ---- chunks that a projector makes ----
+
+// The projector is loaded once per program.
+Projector& loaded_projector(const MediaModel& model) {
+  static std::map<std::string, std::pair<Weights, std::unique_ptr<Projector>>> projectors;
+  auto& [weights, projector] = projectors[model.architecture];
+  if (!projector) {
+    ModelOptions options = tiny_options();
+    options.path = tiny_model_path(model.architecture);
+    weights = load_weights(options, {}).value();
+    const ProjectorOptions of_projector{
+        .path = tiny_projector_path(model.projector), .threads = 1, .use_gpu = false, .warmup = false};
+    projector = load_projector(of_projector, weights.model).value();
+  }
+  return *projector;
+}
+
+// Files of equal numbers have as many embeddings, whatever the seed.
+std::vector<std::byte> some_file(const Projector& projector, std::uint32_t number, std::uint32_t seed) {
+  if (!projector.description().pictures) return make_wav(8'000 * (number + 1) + 1'000 * seed);
+  constexpr std::pair<std::uint32_t, std::uint32_t> kSides[] = {{96, 64}, {40, 200}, {64, 64}, {200, 40}};
+  return make_png(kSides[number].first, kSides[number].second, seed + 10 * number);
+}
+
+void add_file(MixedPrompt& prompt, Projector& projector, std::uint32_t number, std::uint32_t seed) {
+  const std::vector<std::byte> file = some_file(projector, number, seed);
+  const std::vector<MediaPart> parts = projector.plan(file).value();
+  std::vector<EncodedChunk> chunks = projector.encode(file, 0, {}).value();
+  MediaHash name;
+  name.bytes[0] = static_cast<std::uint8_t>(16 * number + seed);
+  std::uint32_t index = 0;
+  for (const MediaPart& part : parts) {
+    if (!part.is_chunk()) {
+      prompt.ids.insert(prompt.ids.end(), part.tokens.begin(), part.tokens.end());
+      continue;
+    }
+    EncodedChunk& chunk = chunks.at(index);
+    prompt.add({chunk.shape, media_ids(name, index++, chunk.shape), std::move(chunk.embeddings),
+                std::move(chunk.places), chunk.at_once});
+  }
+}
+
+// Made once per program.
+const MixedPrompt& projected_prompt(const MediaModel& model, std::uint32_t seed_of_first = 1) {
+  static std::map<std::pair<std::string, std::uint32_t>, MixedPrompt> prompts;
+  MixedPrompt& prompt = prompts[{model.architecture, seed_of_first}];
+  if (!prompt.ids.empty()) return prompt;
+  Projector& projector = loaded_projector(model);
+  prompt.add_text(29, 1);
+  add_file(prompt, projector, 0, seed_of_first);
+  prompt.add_text(7, 2);
+  add_file(prompt, projector, 1, 1);
+  add_file(prompt, projector, 2, 1);
+  prompt.add_text(170, 3);
+  add_file(prompt, projector, 3, 1);
+  prompt.add_text(9, 4);
+  prompt.runs = *media_runs(prompt.ids);
+  return prompt;
+}
+
+// Another file of the same size is the first one.
+MixedPrompt with_another_file(const MediaModel& model, const Description& description, MixedPrompt prompt) {
+  MadeChunk& first = prompt.chunks.begin()->second;
+  first.embeddings = model.projector.empty() ? make_chunk(description, 4, 5, model.plane, model.at_once, 99).embeddings
+                                             : projected_prompt(model, 2).chunks.begin()->second.embeddings;
   return prompt;
 }
 
@@ -176,7 +256,8 @@ class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
  protected:
   explicit MediaMemoryTest(std::uint32_t n_ubatch = 512) : engine_(&loaded(GetParam(), n_ubatch)) {
     clear_all();
-    prompt_ = make_mixed(GetParam(), engine_->description());
+    prompt_ =
+        GetParam().projector.empty() ? make_mixed(GetParam(), engine_->description()) : projected_prompt(GetParam());
   }
 
   cache::ModelMemory& memory() { return engine_->memory(); }
@@ -357,9 +438,7 @@ TEST_P(MediaMemoryTest, OtherPicturesGiveOtherText) {
     compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
     return reply(*engine_, kFirst, prompt_);
   }();
-  MixedPrompt other = prompt_;
-  MadeChunk& first = other.chunks.begin()->second;
-  first.embeddings = make_chunk(engine_->description(), 4, 5, GetParam().plane, GetParam().at_once, 99).embeddings;
+  const MixedPrompt other = with_another_file(GetParam(), engine_->description(), prompt_);
   compute(*engine_, kSecond, other, *std::prev(std::prev(other.borders.end())));
   EXPECT_NE(reply(*engine_, kSecond, other), expected);
   clear_all();
@@ -368,12 +447,13 @@ TEST_P(MediaMemoryTest, OtherPicturesGiveOtherText) {
 }
 
 TEST_P(MediaMemoryTest, ACancelledChunkLeavesTheSequenceAsItWasOrEmpty) {
-  compute(*engine_, kFirst, prompt_, 29);
+  const std::size_t begin = prompt_.chunks.begin()->first;
+  compute(*engine_, kFirst, prompt_, begin);
   engine_->cancel();
   EXPECT_EQ(decode_chunk(*engine_, kFirst, prompt_.chunks.begin()->second), DecodeStatus::kAborted);
   engine_->reset_cancel();
   const std::uint32_t length = memory().length(kFirst).value();
-  EXPECT_TRUE(length == 29 || length == 0) << length;
+  EXPECT_TRUE(length == begin || length == 0) << length;
 }
 
 TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
@@ -408,9 +488,21 @@ INSTANTIATE_TEST_SUITE_P(
                       MediaModel{"llama", false, false, true}, MediaModel{"qwen3vl", true, false, true},
                       MediaModel{"gemma3", false, true, true}, MediaModel{"qwen35", true, false, true},
                       MediaModel{"jamba", false, false, true}),
-    [](const auto& parameter) {
-      return parameter.param.architecture + (parameter.param.own_cells ? "_own_cells" : "");
-    });
+    media_model_name);
+
+#ifdef KVKEEP_MTMD
+
+MediaModel projected(const std::string& architecture, const std::string& projector) {
+  return {.architecture = architecture, .unsaved_windows = 0, .projector = projector};
+}
+
+INSTANTIATE_TEST_SUITE_P(Projected, MediaMemoryTest,
+                         ::testing::Values(projected("llama", "llama"), projected("qwen3vl", "qwen3vl"),
+                                           projected("gemma3", "gemma3"), projected("qwen35", "qwen35"),
+                                           projected("mamba2", "gemma3"), projected("deepseek4", "gemma3")),
+                         media_model_name);
+
+#endif
 
 // A causal chunk in slices. They end where the model's micro-batches do, so that the same products are computed.
 constexpr std::uint32_t kMicroBatch = 32;
@@ -521,9 +613,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, MediaSlicesTest,
                                            MediaModel{"gemma3", false, false, true},
                                            MediaModel{"qwen35", true, false, true},
                                            MediaModel{"jamba", false, false, true}),
-                         [](const auto& parameter) {
-                           return parameter.param.architecture + (parameter.param.own_cells ? "_own_cells" : "");
-                         });
+                         media_model_name);
 
 }  // namespace
-}  // namespace kvkeep::engine::llama
+}  // namespace kvkeep::engine::media
