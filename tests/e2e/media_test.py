@@ -65,6 +65,53 @@ def wav(seed, samples=4_000, times=1):
             + b"data" + struct.pack("<I", len(data)) + data)
 
 
+def jpeg_head(width, height, scans=1):
+    head = b"\xff\xd8\xff\xc0" + struct.pack(">HBHHBBBB", 11, 8, height, width, 1, 1, 0x11, 0)
+    return head + scans * (b"\xff\xda" + struct.pack(">HBBBBBB", 8, 1, 1, 0, 0, 63, 0) + b"\0") + b"\xff\xd9"
+
+
+def hostile_pictures():
+    black = zlib.compress(bytes(100 << 20), 9)
+    bomb = (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)) + png_chunk(b"IDAT", black)
+            + png_chunk(b"IEND", b""))
+    bmp = b"BM" + struct.pack("<IHHIIiiHHIIiiII", 200, 0, 0, 54, 40, 30_000, 30_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    webp = b"RIFF" + struct.pack("<I", 40) + b"WEBPVP8X" + struct.pack("<I", 10) + b"\0\0\0\0" + 2 * b"\x2f\x75\0" + bytes(40)
+    return {"a picture of 900 megapixels": huge_png(), "half a picture": png(1)[:60], "10,000 frames": gif(10_000),
+            "no picture": b"hello", "nothing": b"", "100 MiB of pixels for 64": bomb, "a JPEG of 900 megapixels": jpeg_head(30_000, 30_000),
+            "a JPEG of 10,000 scans": jpeg_head(64, 64, 10_000), "half a JPEG": jpeg_head(64, 64)[:9],
+            "a BMP of 900 megapixels": bmp, "a BMP without pixels": bmp[:18] + struct.pack("<ii", 64, 64) + bmp[26:],
+            "a WebP of 900 megapixels": webp, "half a WebP": webp[:20]}
+
+
+def wav_head(rate, size, kind=1):
+    return b"RIFF" + struct.pack("<I", 1 << 31) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, kind, 1, rate, rate, 1, 8) + b"data" + struct.pack("<I", size)
+
+
+def flac_head(samples, rate=16_000):
+    packed = rate << 44 | 15 << 36 | samples
+    return b"fLaC\x80\0\0\x22" + struct.pack(">HH", 4_096, 4_096) + bytes(6) + packed.to_bytes(8, "big") + bytes(16)
+
+
+def hostile_sounds():
+    return {"4 GiB of samples that are not there": wav_head(16_000, (1 << 32) - 1) + bytes(100), "half a WAV": wav(1)[:2_000],
+            "an hour": wav_head(1_000, 3_600_000) + bytes(3_600_000), "a WAV of an unknown kind": wav_head(16_000, 100, 99) + bytes(100),
+            "no sample": wav_head(16_000, 0), "2^36 samples in 60 bytes": flac_head((1 << 36) - 1), "a FLAC without sound": flac_head(8_000),
+            "half a FLAC head": flac_head(8_000)[:20], "no MP3": b"ID3\x04\0\0\x7f\x7f\x7f\x7f" + bytes(100), "no sound": b"hello", "nothing": b""}
+
+
+# ---- memory of a server ----
+
+def memory_kib(server, field):
+    with open(f"/proc/{server.process.pid}/status", encoding="utf-8") as file:
+        return int(re.search(rf"{field}:\s+(\d+) kB", file.read()).group(1))
+
+
+def reset_peak(server):
+    """From now on, VmHWM is the most since now."""
+    with open(f"/proc/{server.process.pid}/clear_refs", "w") as file:
+        file.write("5")
+
+
 def encoded(file):
     return base64.b64encode(file).decode()
 
@@ -333,16 +380,64 @@ class EachDialect(MediaCase):
                          + usage["cache_read_input_tokens"])
 
     def test_hostile_files_are_refused(self):
-        files = {"a picture of 900 megapixels": huge_png(), "half a picture": png(1)[:60], "10,000 frames": gif(10_000),
-                 "no picture": b"hello", "nothing": b""}
-        places = {"chat": "messages[0].content[0]", "messages": "messages.0.content.0", "responses": "input[0].content[0]"}
-        for what, file in files.items():
-            for dialect, place in places.items():
-                status, reply = getattr(self, dialect)(self.server_, file, "What is it?")
-                self.assertEqual(status, 400, (what, dialect, reply))
-                self.assertIn(place, reply["error"]["message"], what)
-                self.assertEqual(reply.get("type"), "error" if dialect == "messages" else None)
+        refused = self.check_hostile(self.server_, hostile_pictures(), {
+            "chat": (self.chat, "messages[0].content[0]"), "messages": (self.messages, "messages.0.content.0"),
+            "responses": (self.responses, "input[0].content[0]"), "tool": (self.chat_tool, "messages[2].content[0]"),
+            "completion": (self.completion, "prompt")})
+        self.assertEqual(refused, 5 * len(hostile_pictures()))
         self.assertEqual(self.chat(self.server_, png(1), "Is it alive?")[0], 200)
+
+    def test_hostile_sounds_are_refused(self):
+        server = self.server("-mm", model("--mmproj"), model_path=model())
+        refused = self.check_hostile(server, hostile_sounds(), {
+            "chat": (self.heard_in_chat, "messages[0].content[0]"), "responses": (self.heard_in_responses, "input[0].content[0]"),
+            "completion": (self.completion, "prompt")})
+        self.assertEqual(refused, 3 * len(hostile_sounds()))
+        for ask in (self.heard_in_chat, self.heard_in_responses):
+            status, reply = ask(server, wav(1), "Is it alive?")
+            self.assertEqual(status, 200, reply)
+
+    def check_hostile(self, server, files, dialects):
+        """Each is refused with the part's place in each dialect, and the server takes hardly any memory for it. Returns how
+        often that was."""
+        reset_peak(server)
+        before = memory_kib(server, "VmHWM")
+        refused = 0
+        for what, file in files.items():
+            for dialect, (ask, place) in dialects.items():
+                status, reply = ask(server, file, "What is it?")
+                self.assertEqual(status, 400, (what, dialect, reply))
+                self.assertIn(place, reply["error"]["message"], (what, dialect))
+                self.assertEqual(reply.get("type"), "error" if dialect == "messages" else None)
+                refused += 1
+            self.assertLess(memory_kib(server, "VmHWM") - before, 64 << 10, what)
+        return refused
+
+    def chat_tool(self, server, file, question):
+        call = {"id": "c", "type": "function", "function": {"name": "see", "arguments": "{}"}}
+        return self.send(server, CHAT, {"max_tokens": 4, "messages": [
+            user(question), {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": [picture(file)]}]})
+
+    def completion(self, server, file, question):
+        prompt = {"prompt_string": server.get("/props")["media_marker"] + question, "multimodal_data": [encoded(file)]}
+        return self.send(server, "/completion", {"prompt": prompt, "n_predict": 4})
+
+    def heard_in_chat(self, server, file, question):
+        part = {"type": "input_audio", "input_audio": {"data": encoded(file), "format": "wav"}}
+        return self.send(server, CHAT, {"messages": [{"role": "user", "content": [part, text(question)]}], "max_tokens": 4})
+
+    def heard_in_responses(self, server, file, question):
+        part = {"type": "input_audio", "input_audio": {"data": encoded(file), "format": "wav"}}
+        return self.send(server, "/v1/responses", {"max_output_tokens": 4, "input": [
+            {"role": "user", "content": [part, {"type": "input_text", "text": question}]}]})
+
+    def test_a_tools_picture_in_a_chat_is_seen(self):
+        before = self.encoded_files(self.server_)
+        for _ in range(2):
+            status, reply = self.chat_tool(self.server_, png(61), "Look at it.")
+            self.assertEqual(status, 200, reply)
+        self.assertEqual(self.encoded_files(self.server_) - before, 1)
 
     def test_files_are_read_as_pictures(self):
         before = self.encoded_files(self.server_)
@@ -610,9 +705,7 @@ class Flags(MediaCase):
             {"type": "image_url", "image_url": {"url": urls[0]}} for _ in range(20)] + [text("x")]}]})
         self.assertEqual(status, 400)
         self.assertIn("'messages[0].content[0]'", reply["error"]["message"])
-        with open(f"/proc/{server.process.pid}/status", encoding="utf-8") as file:
-            peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", file.read()).group(1))
-        self.assertLess(peak_kib, 1_200 << 10, "512 MiB of files, the one beyond, and the model")
+        self.assertLess(memory_kib(server, "VmHWM"), 1_200 << 10, "512 MiB of files, the one beyond, and the model")
 
     def test_requests_that_wait_hold_files_within_a_bound(self):
         directory = fresh_directory()

@@ -172,6 +172,11 @@ TEST(MediaHeadTest, HugePicturesAreRefusedByTheirHead) {
   std::vector<std::byte> bmp = make_bmp(4, 4);
   put_big(bmp, 18, 0xFFFFFFFF, 4);
   EXPECT_EQ(refusal(bmp), ErrorKind::kNoSpace);
+  bmp = make_bmp(5, 4);  // each row has a byte more, which may be missing after the last one
+  bmp.resize(bmp.size() - 1);
+  EXPECT_TRUE(read_head(bmp, {}).ok());
+  bmp.resize(bmp.size() - 1);
+  EXPECT_EQ(refusal(bmp), ErrorKind::kDamaged) << "a decoder would fill in what is missing";
   std::vector<std::byte> jpeg = make_jpeg(4, 4);
   const auto head = std::ranges::search(jpeg, std::array{std::byte{0xFF}, std::byte{0xC0}}).begin() - jpeg.begin();
   put_big(jpeg, static_cast<std::size_t>(head) + 5, 0xFFFFFFFF, 4);

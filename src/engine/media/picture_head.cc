@@ -95,14 +95,32 @@ Result<MediaHead> read_gif(const FileReader& file, const MediaLimits& limits) {
   return head;
 }
 
+namespace {
+
+// Pixels are not packed in any BMP that is decoded: a file without them would make the decoder fill in as many as its
+// head says. Sides of more than 16 bits are beyond the limit anyway. The bytes that fill the last row up may be
+// missing.
+Status check_bmp_pixels(const FileReader& file, const MediaHead& head, std::uint32_t bits) {
+  if (head.width > 0xFFFF || head.height > 0xFFFF || head.height == 0) return {};
+  const std::size_t packed = (std::size_t{head.width} * bits + 7) / 8;
+  const std::size_t row = (packed + 3) / 4 * 4;
+  if (file.has(file.little32(10), row * (head.height - 1) + packed)) return {};
+  return damaged("its head promises more pixels than it has");
+}
+
+}  // namespace
+
 Result<MediaHead> read_bmp(const FileReader& file) {
   constexpr std::size_t kShortHead = 14 + 12;
   if (!file.has(0, kShortHead)) return truncated();
-  if (file.little32(14) == 12) return picture(Format::kBmp, file.little16(18), file.little16(20));
+  const bool is_old = file.little32(14) == 12;
   // Rows from the top have a negative height.
   const auto height = static_cast<std::int32_t>(file.little32(22));
-  return picture(Format::kBmp, file.little32(18),
-                 static_cast<std::uint32_t>(height < 0 ? -std::int64_t{height} : height));
+  const MediaHead head = is_old ? picture(Format::kBmp, file.little16(18), file.little16(20))
+                                : picture(Format::kBmp, file.little32(18),
+                                          static_cast<std::uint32_t>(height < 0 ? -std::int64_t{height} : height));
+  TRY(check_bmp_pixels(file, head, file.little16(is_old ? 24 : 28)));
+  return head;
 }
 
 // The first part is the pixels, in one of two codings, or a head that says what the other parts are.
