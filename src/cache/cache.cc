@@ -99,8 +99,7 @@ std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   if (lease.steps().empty()) return;
-  const std::vector<SegmentId> used = parts_->use(lease, restored);
-  if (parts_->publishing != nullptr) parts_->publishing->touch(used);
+  parts_->report_uses(parts_->use(lease, restored));
 }
 
 StoredPrefix Cache::stored(TokenSpan prompt, const Tenant& tenant) {

@@ -128,6 +128,21 @@ std::vector<SegmentId> Cache::Parts::use(const Lease& lease, std::optional<Posit
   return used;
 }
 
+void Cache::Parts::report_uses(const std::vector<SegmentId>& used) {
+  if (shared_tier == nullptr) return;
+  std::vector<format::SegmentHeader> headers;
+  {
+    CacheLock lock(mutex);
+    for (const SegmentId segment : used) {
+      const Entry& known = table.entry(segment);
+      if (!known.live || !published.has(segment)) continue;
+      headers.push_back(table.named_item(segment).header);
+      headers.back().parts = {known.part};
+    }
+  }
+  if (!headers.empty()) shared.store->touch(headers);
+}
+
 // ---- storing ----
 
 void Cache::Parts::admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) {

@@ -40,6 +40,9 @@ struct Cache::Parts {
   }
   // Counts a use of what is leased, and returns it: see Cache::note_use.
   std::vector<SegmentId> use(const Lease& lease, std::optional<Position> restored) EXCLUDES(kCacheLock);
+  // Tells the shared tier that requests used these, for its eviction: a server that only reads does so as well, or else
+  // what only readers use would leave.
+  void report_uses(const std::vector<SegmentId>& used) EXCLUDES(kCacheLock);
   void expire_all();
   void share(store::Look look);
   void finish();

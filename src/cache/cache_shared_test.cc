@@ -104,6 +104,28 @@ TEST(Publishing, AServerThatOnlyReadsPublishesNothing) {
   EXPECT_EQ(engine.puts, 0U);
 }
 
+// What only readers use must stay as well.
+TEST(Publishing, UsesAreReportedInEveryMode) {
+  sim::SimClock clock;
+  share::FrailWorld engine{clock};
+  const Tokens told = conversation(1, 320);
+  for (const share::ShareMode mode : {share::ShareMode::kWrite, share::ShareMode::kRead, share::ShareMode::kBoth}) {
+    World server{engine};
+    server.share_mode = mode;
+    server.open_without_disk();
+    if (mode == share::ShareMode::kWrite) {
+      server.grow(told);
+      server.publish();
+    } else {
+      ASSERT_EQ(server.seek(told + conversation(50, 300), ending_at(told.size())).found, Position{320});
+    }
+    engine.touches.clear();
+    server.cache->note_use(*server.cache->lease(told));
+    server.share_worker.run_all();
+    EXPECT_EQ(engine.touches.size(), 20U) << "each segment on the way";
+  }
+}
+
 TEST(Publishing, EndsWhenStoredStateIsWrong) {
   Pair pair;
   pair.first.cache->distrust("an audit");

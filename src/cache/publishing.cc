@@ -142,18 +142,4 @@ bool Publishing::publish(SegmentId segment, ByteCount& may_read) {
   return true;
 }
 
-void Publishing::touch(const std::vector<SegmentId>& used) {
-  std::vector<format::SegmentHeader> headers;
-  {
-    CacheLock lock(mutex_);
-    for (const SegmentId segment : used) {
-      const Entry& known = table_.entry(segment);
-      if (!known.live || !published_.has(segment)) continue;
-      headers.push_back(table_.named_item(segment).header);
-      headers.back().parts = {known.part};
-    }
-  }
-  if (!headers.empty()) store_.touch(headers);
-}
-
 }  // namespace kvkeep::cache

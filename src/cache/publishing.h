@@ -38,8 +38,6 @@ class Publishing {
   // disk must have all. Reads a bounded part from the disk; the next offer of the conversation goes on. On the
   // writer; does not wait for the shared tier.
   void offer(SegmentId segment) EXCLUDES(kCacheLock);
-  // Requests used these segments and leaves: the engine's eviction shall know.
-  void touch(const std::vector<SegmentId>& used) EXCLUDES(kCacheLock);
 
  private:
   std::vector<SegmentId> unpublished_path(SegmentId segment) const REQUIRES(kCacheLock);

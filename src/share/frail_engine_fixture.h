@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -49,6 +50,8 @@ struct FrailWorld {
   std::size_t names_in_time = SIZE_MAX;  // of one call: the answers for further ones are late
   bool more_names_take_longer = false;   // one more round trip for as many more as an engine's pace says
   std::map<ObjectName, int> touches;
+  std::map<ObjectName, std::uint64_t> touched_bytes;  // of the payload, as the last touch has it
+  std::optional<Error> touch_trouble = {};            // of each touch
   std::uint64_t calls = 0;
   std::uint64_t gets = 0;
   std::size_t head_bytes_asked = 0;  // of a name, at most
@@ -196,9 +199,11 @@ class FrailEngine final : public ObjectEngine {
     ++world_.calls;
     world_.before_call();
     std::vector<ObjectName> broken;
+    if (world_.touch_trouble) return *world_.touch_trouble;
     for (const Touched& object : objects) {
       TRY(visit(node_of(object.name), deadline_ns));
       ++world_.touches[object.name];
+      world_.touched_bytes[object.name] = object.payload_bytes;
       const auto found = world_.objects.find(object.name);
       if (found == world_.objects.end() || found->second.head.empty()) continue;
       const auto is_gone = [](const auto& piece) { return piece.empty(); };

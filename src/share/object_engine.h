@@ -185,13 +185,12 @@ class ObjectEngine {
   virtual bool has_names(NodeId) const { return true; }
 
   // Returns the first bytes, at most `first_bytes`, of the heads of all names, in their order, asked in as few round
-  // trips as the engine can; this counts as a use of each. Where head and payload are one file, bytes of the payload
-  // may follow the head's.
+  // trips as the engine can. Where head and payload are one file, bytes of the payload may follow the head's.
   virtual std::vector<HeadBytes> heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                        std::int64_t deadline_ns) = 0;
 
-  // Fills `out` with a slice of the payload, and counts as a use of it. `arrived` is called as bytes come, in order,
-  // with their number so far, on the calling thread. Fails with kNotFound if any of it is missing or shorter.
+  // Fills `out` with a slice of the payload. `arrived` is called as bytes come, in order, with their number so far, on
+  // the calling thread. Fails with kNotFound if any of it is missing or shorter.
   using Arrived = std::function<void(std::size_t)>;
   virtual Status get(const ObjectName& name, const PayloadSlice& slice, MutableByteSpan out, const Arrived& arrived,
                      const TransferLimits& limits) = 0;

@@ -1,5 +1,7 @@
 #include "share/shared_store.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -16,6 +18,8 @@ namespace kvkeep::share {
 namespace {
 
 constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
+constexpr std::int64_t kTouchRecordsEveryNs = 600 * kSecondNs;
+constexpr std::int64_t kRefusedTouchesNs = 3600 * kSecondNs;
 // All probes of a tick together take this long, unless they are many: healing is to be noticed within seconds.
 constexpr std::int64_t kProbesNs = kSecondNs;
 constexpr std::int64_t kLeastProbeNs = kSecondNs / 5;
@@ -64,7 +68,9 @@ class SharedStore::Parts {
   bool writes() const { return options.mode != ShareMode::kRead; }
   Result<Payload> fetch(const format::SegmentHeader& segment, const ObjectName& name, std::int64_t deadline_ns,
                         std::size_t side_by_side);
+  void touch(std::vector<ObjectEngine::Touched> objects, std::int64_t every_ns);
   void touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects);
+  void note_refused_touch(const Error& error);
   void probe(const std::vector<NodeId>& wanting);
   Result<std::vector<std::byte>> open_record(const ObjectName& name, const HeadBytes& bytes);
 
@@ -79,6 +85,8 @@ class SharedStore::Parts {
   Lookup lookup;
   Publisher publisher;
   RecentNames<bool> touched;
+  std::atomic<std::int64_t> touches_refused_until_ns = 0;
+  std::atomic<bool> reads_encrypted = false;  // others encrypt what this server reads
   std::atomic<bool> probing = false;
   std::atomic<bool> tidying = false;
   std::atomic<bool> distrusted = false;
@@ -155,6 +163,7 @@ Result<SharedStore::Payload> SharedStore::Parts::fetch(const format::SegmentHead
                                                        std::int64_t deadline_ns, std::size_t side_by_side) {
   TRY_ASSIGN(const format::Envelope seen, lookup.envelope(name, deadline_ns));
   if (!describes(seen, segment)) return not_found("a segment with another begin lies under this name");
+  if (seen.encrypted) reads_encrypted = true;
   Reading reading = read(segment, name, seen, deadline_ns, side_by_side);
   if (!reading.differs) return reading.payload;
   lookup.forget(name);
@@ -224,22 +233,44 @@ bool SharedStore::offer(Publication publication) {
 }
 
 void SharedStore::touch(const std::vector<format::SegmentHeader>& segments) {
-  if (!readable()) return;
-  const std::int64_t now_ns = parts_->clock.monotonic_ns();
-  std::map<NodeId, std::vector<ObjectEngine::Touched>> objects;
+  std::vector<ObjectEngine::Touched> objects;
+  // An encrypted payload is longer. Whether it is, the engine knows no better: a piece too many is looked at again.
+  const std::uint64_t tag = parts_->options.encrypt || parts_->reads_encrypted ? kCipherTagBytes : 0;
   for (const format::SegmentHeader& segment : segments) {
-    ObjectName name = parts_->name_of(segment);
-    const NodeId node = parts_->engine->node_of(name);
-    if (parts_->touched.find(name, now_ns) || !parts_->nodes.may_ask(node)) continue;
-    parts_->touched.put(name, true, now_ns + kTouchEveryNs);
-    // An encrypted payload is longer; whether it is, the engine knows no better.
-    const std::uint64_t tag = parts_->options.encrypt ? kCipherTagBytes : 0;
-    objects[node].push_back({std::move(name), format::payload_bytes(segment) + tag});
+    objects.push_back({parts_->name_of(segment), format::payload_bytes(segment) + tag});
   }
-  for (auto& [node, own] : objects) {
-    parts_->counting.add(&ShareCounters::touched, own.size());
-    parts_->executor.post([parts = parts_.get(), node, own = std::move(own)] { parts->touch_now(node, own); });
+  parts_->touch(std::move(objects), kTouchEveryNs);
+}
+
+void SharedStore::touch_records(const std::vector<PrefixHash>& keys) {
+  std::vector<ObjectEngine::Touched> objects;
+  for (const PrefixHash& key : keys) objects.push_back({parts_->vault.record_name(key), 0});
+  parts_->touch(std::move(objects), kTouchRecordsEveryNs);
+}
+
+void SharedStore::Parts::touch(std::vector<ObjectEngine::Touched> objects, std::int64_t every_ns) {
+  const std::int64_t now_ns = clock.monotonic_ns();
+  if (distrusted || now_ns < touches_refused_until_ns) return;
+  std::map<NodeId, std::vector<ObjectEngine::Touched>> by_node;
+  for (ObjectEngine::Touched& object : objects) {
+    const NodeId node = engine->node_of(object.name);
+    if (touched.find(object.name, now_ns) || !nodes.may_ask(node)) continue;
+    touched.put(object.name, true, now_ns + every_ns);
+    by_node[node].push_back(std::move(object));
   }
+  for (auto& [node, own] : by_node) {
+    counting.add(&ShareCounters::touched, own.size());
+    executor.post([this, node, own = std::move(own)] { touch_now(node, own); });
+  }
+}
+
+// The rights to read and to renew are two: a server with the first one alone is no trouble of the node.
+void SharedStore::Parts::note_refused_touch(const Error& error) {
+  touches_refused_until_ns = clock.monotonic_ns() + kRefusedTouchesNs;
+  spdlog::warn(
+      "shared tier: {} does not let this server renew what it uses ({}), so that leaves {} hours after it was written: "
+      "give it the right to (docs/sharing.md), or let servers that write use it as well",
+      engine->address(), error.message, (options.ttl_s + 3599) / 3600);
 }
 
 void SharedStore::Parts::touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects) {
@@ -251,7 +282,9 @@ void SharedStore::Parts::touch_now(NodeId node, const std::vector<ObjectEngine::
   const auto broken = engine->touch(objects, options.ttl_s, nodes.background_deadline_ns());
   if (!broken.ok()) {
     forget();
-    return nodes.note_trouble(node, policy::ShareCall::kLookup, broken.error());
+    if (broken.error().kind == ErrorKind::kInvalid) return note_refused_touch(broken.error());
+    // It takes as long as the engine needs for hundreds of objects: that says nothing of look-ups.
+    return nodes.note_trouble(node, policy::ShareCall::kTransfer, broken.error());
   }
   // A server that cut the prompt elsewhere may have published another segment with this end, which is whole.
   for (const ObjectName& name : *broken) {

@@ -62,12 +62,16 @@ class SharedStore {
 
   // Queues a segment to be published. Returns false if it was refused: full queue, mode kRead, engine in trouble.
   bool offer(Publication publication);
-  // Reports a use of published objects, for the engine's eviction; each name at most once a minute.
+  // Reports a use of published objects, for the engine's eviction and their time to live; each name at most once a
+  // minute. In every mode: what a fleet only reads must stay as well. If the engine does not let this server do that,
+  // it says so in the log and is not asked for an hour.
   void touch(const std::vector<format::SegmentHeader>& segments);
 
   // Small records: `key` names one, such as the hash of an open turn. At most format::kMostRecordBytes. Replaces the
   // one that is there, or is merged with it; of two servers that do so at the same moment, one may not see the other's.
   bool offer_record(const PrefixHash& key, std::vector<std::byte> contents, MergeRecords merge = {});
+  // As touch(), of records; each at most every ten minutes, for they are small and many.
+  void touch_records(const std::vector<PrefixHash>& keys);
   // Returns the records of these keys. The last ones are asked for first, as many at a time as the engine answers in
   // one round trip. kNotFound: there is none; kDamaged: it is not authentic; other errors say nothing of it.
   std::vector<Result<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,

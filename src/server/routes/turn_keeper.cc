@@ -125,14 +125,18 @@ void TurnKeeper::keep(const PrefixHash& before, chat::SampledTurn turn) {
   });
 }
 
-std::vector<PrefixHash> TurnKeeper::unknown_places(const std::vector<PrefixHash>& places) {
+std::vector<PrefixHash> TurnKeeper::unknown_places(const std::vector<PrefixHash>& places,
+                                                   std::vector<PrefixHash>& known) {
   std::vector<PrefixHash> unknown;
   const std::int64_t now_ns = options_.clock->monotonic_ns();
   MutexLock lock(mutex_);
   for (const PrefixHash& place : places) {
     const auto absent = absent_.find(place);
-    if (absent != absent_.end() && now_ns < absent->second.until_ns) continue;
-    if (memory_.find(place).empty()) unknown.push_back(place);
+    if (!memory_.find(place).empty()) {
+      known.push_back(place);
+    } else if (absent == absent_.end() || now_ns >= absent->second.until_ns) {
+      unknown.push_back(place);
+    }
   }
   if (unknown.size() > kMostPlaces) unknown.erase(unknown.begin(), unknown.end() - kMostPlaces);
   return unknown;
@@ -150,9 +154,11 @@ void TurnKeeper::note_absent(const std::vector<PrefixHash>& places) {
 }
 
 bool TurnKeeper::learn(const std::vector<PrefixHash>& places) {
-  if (!shares() || !options_.shared->readable()) return false;
-  const std::vector<PrefixHash> unknown = unknown_places(places);
-  if (unknown.empty()) return false;
+  if (!shares()) return false;
+  std::vector<PrefixHash> known;
+  const std::vector<PrefixHash> unknown = unknown_places(places, known);
+  options_.shared->touch_records(known);
+  if (unknown.empty() || !options_.shared->readable()) return false;
   bool learnt = false;
   std::vector<PrefixHash> absent;
   auto records = options_.shared->records(unknown, options_.clock->monotonic_ns() + kMostWaitNs);

@@ -51,7 +51,7 @@ class TurnKeeper {
   // Asks the shared tier for turns at these places at which none is known. Waits for the answer, some milliseconds. A
   // place where the tier has none is not asked about for some seconds, and longer each time, up to a minute: another
   // server may publish its turn a moment later, and places of a conversation that nobody shares are many. Returns true
-  // if any turn was learnt. Not on the engine thread.
+  // if any turn was learnt. A use of the turns that are known is reported to the tier. Not on the engine thread.
   bool learn(const std::vector<PrefixHash>& places);
   // Known turns, and the bytes that they take.
   std::size_t size() const;
@@ -63,7 +63,8 @@ class TurnKeeper {
   Result<format::SampledTurnRecord> read(ByteSpan record) const;
   void offer(const PrefixHash& before, const chat::SampledTurn& turn);
   void keep(const PrefixHash& before, chat::SampledTurn turn);
-  std::vector<PrefixHash> unknown_places(const std::vector<PrefixHash>& places);
+  // Returns places about which the tier is to be asked; those of known turns are added to `known`.
+  std::vector<PrefixHash> unknown_places(const std::vector<PrefixHash>& places, std::vector<PrefixHash>& known);
   void note_absent(const std::vector<PrefixHash>& places);
   void load();
   void write(const std::vector<std::byte>& record);

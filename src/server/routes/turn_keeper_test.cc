@@ -235,6 +235,32 @@ TEST_F(SharedTurnsTest, OneKeeperLearnsWhatAnotherPublished) {
   EXPECT_FALSE(knows(second_, 2)) << "nobody asked";
 }
 
+// A conversation may last longer than records live in the engine.
+TEST_F(SharedTurnsTest, UsesOfKnownTurnsAreReported) {
+  first_.remember(name(1), turn(1));
+  worker_.run_all();
+  EXPECT_TRUE(second_.learn({name(1)}));
+  EXPECT_FALSE(second_.learn({name(1), name(77)}));
+  worker_.run_all();
+  ASSERT_EQ(engine_.touches.size(), 1U) << "nobody knows a turn at the other place";
+  int& touches = engine_.touches.begin()->second;
+  EXPECT_EQ(touches, 1);
+  EXPECT_EQ(engine_.touches.begin()->first, engine_.objects.begin()->first);
+  // The server that sampled it goes on with it, and may not read there.
+  const auto writes = share::SharedStore::make(std::make_unique<share::FrailEngine>(engine_),
+                                               {.key = "secret", .mode = share::ShareMode::kWrite}, clock_, worker_);
+  ASSERT_TRUE(writes.ok());
+  const auto writer = open(**writes);
+  writer->remember(name(1), turn(1));
+  EXPECT_FALSE(writer->learn({name(1)}));
+  worker_.run_all();
+  EXPECT_EQ(touches, 2);
+  clock_.advance_ms(601'000);
+  EXPECT_FALSE(second_.learn({name(1)}));
+  worker_.run_all();
+  EXPECT_EQ(touches, 3);
+}
+
 // The client may come to the second server before the first one has published its reply.
 TEST_F(SharedTurnsTest, APlaceWithoutATurnIsAskedAboutAgainSecondsLater) {
   EXPECT_FALSE(second_.learn({name(1)}));

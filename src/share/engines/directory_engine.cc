@@ -158,7 +158,10 @@ Result<std::vector<ObjectName>> DirectoryEngine::touch(const std::vector<Touched
     const Status set = files_.set_modified(path_of(object.name), clock_.wall_ns());
     if (set.ok()) continue;
     const Error error = explain_absence(set.error());
-    if (error.kind != ErrorKind::kNotFound) return error;
+    if (error.kind == ErrorKind::kNotFound) continue;
+    // Such as a file system that is mounted to be read only.
+    if (error.kind == ErrorKind::kIo && reach().ok()) return invalid("times of files cannot be set: " + error.message);
+    return error;
   }
   return std::vector<ObjectName>{};  // each is one file
 }

@@ -220,6 +220,23 @@ TEST(DirectoryEngine, WhoOnlyLooksMakesNothing) {
   EXPECT_TRUE(look()->heads({object_name(1)}, 10, soon()).front().ok());
 }
 
+// Such as a share that is mounted to be read only: objects are read on, and their uses are not reported.
+TEST(DirectoryEngine, TimesThatCannotBeSetAreARefusalAndNoTrouble) {
+  sim::SimClock clock;
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/nas").ok());
+  DirectoryEngine engine({.path = "/nas"}, files, clock);
+  const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
+  ASSERT_TRUE(engine.put(object_name(1), bytes, bytes, 3600, kFar).ok());
+  files.set_plan({sim::FaultKind::kFailForever, 1, {sim::Operation::kSetModified}});
+  EXPECT_EQ(engine.touch({{object_name(1), 500}}, 3600, kFar).error().kind, ErrorKind::kInvalid);
+  files.heal();
+  EXPECT_TRUE(engine.touch({{object_name(1), 500}}, 3600, kFar).ok());
+  files.set_plan({sim::FaultKind::kFailForever, 1, {sim::Operation::kSetModified, sim::Operation::kList}});
+  EXPECT_EQ(engine.touch({{object_name(1), 500}}, 3600, kFar).error().kind, ErrorKind::kIo)
+      << "all of it is in trouble";
+}
+
 // Whether the mount point goes with its file system or stays as an empty directory.
 TEST(DirectoryEngine, ADirectoryThatGoesAwayIsTroubleAndIsNotMadeAnew) {
   const auto folder = *os::TemporaryDirectory::make("kvkeep-share-");
