@@ -55,24 +55,27 @@ Result<bench::Workload> workload_of(const std::string& word) {
 // Returns true if the model under test has a projector, or gets one, that takes pictures.
 bool shows_pictures(const BenchCommandOptions& options) {
   if (!options.model.empty()) return !options.projector.empty();
-  return gguf::sees_pictures(options.architecture);
+  return !gguf::picture_projector(options.architecture).empty();
 }
 
 Error no_pictures(const std::string& what) {
-  return invalid(fmt::format("{} needs a model that sees: --model with --mmproj, or --arch ({})", what,
-                             gguf::architectures_by_medium()));
+  return invalid(
+      fmt::format("{} needs a model that sees: --model with --mmproj, or --arch of a recurrent or opaque model or one "
+                  "of these ({})",
+                  what, gguf::architectures_by_medium()));
 }
 
 bool needs_projector(const BenchCommandOptions& options, const bench::BenchOptions& bench) {
   return options.pictures || std::ranges::any_of(bench.workloads, [](const auto& each) { return each.pictures() > 0; });
 }
 
-// Without a word, those that the model can be asked.
+// Without a word, those that the model can be asked; pictures only through a projector of its own.
 Result<std::vector<bench::Workload>> chosen_workloads(const BenchCommandOptions& options) {
   std::vector<bench::Workload> workloads;
   if (options.workloads.empty()) {
+    const bool sees = options.model.empty() ? gguf::sees_pictures(options.architecture) : shows_pictures(options);
     std::ranges::copy_if(bench::builtin_workloads(), std::back_inserter(workloads),
-                         [&](const auto& each) { return each.pictures() == 0 || shows_pictures(options); });
+                         [&](const auto& each) { return each.pictures() == 0 || sees; });
     return workloads;
   }
   for (const std::string& word : options.workloads) {
@@ -157,6 +160,7 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
     TRY(gguf::make_model(model, bench.model));
     if (needs_projector(options, bench)) {
       model.projector = true;
+      model.architecture = gguf::picture_projector(options.architecture);
       bench.projector = fmt::format("{}/generated-{}{}-mmproj.gguf", directory, architecture, name);
       TRY(gguf::make_model(model, bench.projector));
     }

@@ -118,7 +118,7 @@ def picture_rows(reports, prompts):
 def pictures_section(reports, prompts):
     return f"""## Pictures
 
-The workload `screenshots` with models that see, one of each class of memory ([how it is measured](bench.md#pictures)). Started:
+The workload `screenshots` with models that see: {', '.join(reports)} ([how it is measured](bench.md#pictures)). Started:
 {next(iter(reports.values()))['started']}.
 
 {table(["", "measured", "goal"], picture_rows(reports, prompts))}

@@ -240,6 +240,13 @@ std::string architectures_by_memory_class() {
 
 bool sees_pictures(std::string_view architecture) { return projector_medium(architecture) == "pictures"; }
 
+std::string_view picture_projector(std::string_view architecture) {
+  if (sees_pictures(architecture)) return architecture;
+  const Architecture* found = find_architecture(architecture);
+  const bool borrows = found != nullptr && (found->memory_class == "recurrent" || found->memory_class == "opaque");
+  return borrows ? "gemma3" : "";
+}
+
 std::string architectures_by_medium() {
   std::string pictures = "pictures: ";
   std::string sound = "sound: ";

@@ -52,6 +52,10 @@ std::string windowed_architecture_names();
 // Returns true if the projector of a model of that architecture takes pictures; others take sound.
 bool sees_pictures(std::string_view architecture);
 
+// Returns the architecture whose projector shows pictures to such a model: its own or, for recurrent and opaque models,
+// of whom no family sees, gemma3's, which is as wide. Empty for the others that have none of their own.
+std::string_view picture_projector(std::string_view architecture);
+
 // Returns "pictures: gemma3, ...; sound: llama, ..." for help texts: architectures by the medium of their projectors.
 std::string architectures_by_medium();
 

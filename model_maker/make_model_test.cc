@@ -88,6 +88,14 @@ TEST_F(MakeModelTest, ProjectorsAreReproducibleAndFitTheirArchitecture) {
   EXPECT_EQ(architectures_by_medium().rfind("pictures: qwen3vl, gemma3, qwen35; sound: llama, ", 0), 0U);
 }
 
+TEST_F(MakeModelTest, RecurrentAndOpaqueModelsSeeThroughAnotherProjector) {
+  for (const char* architecture : {"gemma3", "qwen3vl", "qwen35"})
+    EXPECT_EQ(picture_projector(architecture), architecture);
+  for (const char* architecture : {"mamba", "mamba2", "deepseek4"})
+    EXPECT_EQ(picture_projector(architecture), "gemma3");
+  for (const char* architecture : {"", "llama", "jamba", "bert"}) EXPECT_EQ(picture_projector(architecture), "");
+}
+
 // libmtmd transposes it while it encodes; ggml ends the process if a matrix is quantized then.
 TEST_F(MakeModelTest, TheProjectionOfGemmasPicturesIsNotQuantized) {
   for (const ModelSize size : {ModelSize::kTiny, ModelSize::kSmall}) {

@@ -52,6 +52,14 @@ class PicturesTest(BenchCase):
             if run["server"] == "kvkeep":
                 self.assertEqual(other["prefilled_tokens"], other["ideal_tokens"], "all but the token before its picture")
 
+    def test_recurrent_and_opaque_models_see_through_another_projector(self):
+        self.workload.write_text(WORKLOAD)
+        for architecture in ("mamba2", "deepseek4"):
+            done, report = self.played("--arch", architecture, self.workload)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(self.encoder_calls(report)["kvkeep"]["median"], 1, architecture)
+            self.assertEqual(report["runs"][0]["problems"], [])
+
     def test_a_server_that_encodes_again_misses_the_goal(self):
         self.workload.write_text(WORKLOAD)
         done, report = self.played("--arch", "qwen3vl", "--flag=--no-cache-prompt", self.workload)
@@ -69,7 +77,7 @@ class PicturesTest(BenchCase):
 
     def test_a_model_that_does_not_see_is_asked_no_pictures(self):
         for arguments in (["screenshots"], ["--no-workloads", "--pictures"]):
-            self.expect_refusal(arguments, "needs a model that sees: --model with --mmproj, or --arch (pictures: ")
+            self.expect_refusal(arguments, "needs a model that sees: --model with --mmproj, or --arch of a recurrent or opaque model or one of these (pictures: ")
         self.expect_refusal(["-m", "/none.gguf", "--mmproj", "/none.gguf", "screenshots"], "--model /none.gguf: no such file")
 
 
