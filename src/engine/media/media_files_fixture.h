@@ -265,6 +265,46 @@ inline std::vector<std::byte> make_flac_head(std::uint32_t rate, std::uint64_t s
   return file.take();
 }
 
+// The checksum of a FLAC frame (16 bits) or of its head (8).
+inline std::uint32_t flac_sum(std::span<const std::byte> bytes, std::uint32_t polynomial, int bits) {
+  std::uint32_t sum = 0;
+  for (const std::byte each : bytes) {
+    sum ^= std::to_integer<std::uint32_t>(each) << (bits - 8);
+    for (int i = 0; i < 8; ++i) sum = (sum << 1) ^ ((sum >> (bits - 1) & 1) != 0 ? polynomial : 0);
+    sum &= (1U << bits) - 1;
+  }
+  return sum;
+}
+
+// The samples of a WAV of make_wav(), in frames of 1,024 that are not packed.
+inline std::vector<std::byte> make_flac(std::span<const std::byte> wav, std::uint32_t rate = 16'000) {
+  constexpr std::size_t kHead = 44, kFrame = 1'024;
+  const std::size_t samples = (wav.size() - kHead) / 2;
+  const std::vector<std::byte> head = make_flac_head(rate, samples, 0);
+  FileWriter file;
+  file.add(head);
+  for (std::size_t begin = 0, number = 0; begin < samples; begin += kFrame, ++number) {
+    const std::size_t count = std::min(kFrame, samples - begin);
+    FileWriter frame;
+    frame.big(0xFFF87008, 4);  // frames of equal size, which stands below; the head's rate, one channel, 16 bits
+    if (number >= 0x80) frame.byte(0xC0 | static_cast<std::uint32_t>(number >> 6));  // in UTF-8, up to 2,047
+    frame.byte(static_cast<std::uint32_t>(number < 0x80 ? number : 0x80 | (number & 0x3F)));
+    frame.big(static_cast<std::uint32_t>(count - 1), 2);
+    std::vector<std::byte> bytes = frame.take();
+    frame.add(bytes);
+    frame.byte(flac_sum(bytes, 0x07, 8));
+    frame.byte(0x02);  // the samples as they are
+    for (std::size_t i = kHead + 2 * begin; i < kHead + 2 * (begin + count); i += 2) {
+      frame.add(wav.subspan(i + 1, 1));
+      frame.add(wav.subspan(i, 1));
+    }
+    bytes = frame.take();
+    file.add(bytes);
+    file.big(flac_sum(bytes, 0x8005, 16), 2);
+  }
+  return file.take();
+}
+
 // Frames of silence: MPEG 1, layer III, 128 kilobits and 44,100 samples a second, one channel.
 inline std::vector<std::byte> make_mp3(std::uint32_t frames) {
   FileWriter file;

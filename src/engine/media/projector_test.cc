@@ -231,6 +231,16 @@ TEST(EarTest, EachSampleChangesEachEmbedding) {
   EXPECT_EQ(projector->plan(make_png(8, 8)).error().kind, ErrorKind::kUnsupported);
 }
 
+TEST(EarTest, AFlacIsHeardAsTheSameSamplesInAWav) {
+  const Pair pair("llama");
+  const auto projector = pair.load();
+  const std::vector<std::byte> wav = make_wav(24'000);
+  const std::vector<std::byte> flac = make_flac(wav);
+  EXPECT_EQ(projector->plan(flac).value(), projector->plan(wav).value());
+  EXPECT_EQ(embeddings_of(*projector, flac), embeddings_of(*projector, wav));
+  EXPECT_NE(embeddings_of(*projector, flac), embeddings_of(*projector, make_wav(24'000, 16'000, 1)));
+}
+
 TEST(EarTest, LongSoundsAreSeveralChunks) {
   const Pair pair("llama");
   const auto projector = pair.load();
