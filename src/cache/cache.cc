@@ -92,9 +92,8 @@ std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
   const SegmentId deepest = steps.empty() ? kRootSegment : steps.back().segment;
   parts.table.pin(deepest);
   for (const LeasedPoint& point : points) parts.table.pin(point.id);
-  std::vector<TokenId> ids = ids_with_media(parts.table, steps, prompt);
-  return std::make_shared<Lease>(parts.forgetting, parts.options.shape, deepest, std::move(steps), std::move(points),
-                                 std::move(ids));
+  name_media(parts.table, prompt, steps, points);
+  return std::make_shared<Lease>(parts.forgetting, parts.options.shape, deepest, std::move(steps), std::move(points));
 }
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {

@@ -86,6 +86,40 @@ TEST_P(MediaCacheTest, PiecesNameTheIdsOfAllThatTheyStore) {
   }
 }
 
+// After a restart a segment lies there whole, and the path of another prompt leaves it in its middle.
+TEST_P(MediaCacheTest, PiecesInTheMiddleOfAPathNameTheIdsOfTheirOwnSegments) {
+  World world(mebibytes(8));
+  world.model = GetParam();
+  ASSERT_TRUE(world.open());
+  const Tokens known = prompt_with(picture(1, {40, 4, true}));
+  const std::vector<Tokens> branches{head(known, 20) + picture(2, {7, 3, true}) + conversation(80, 60),
+                                     head(known, 20) + conversation(70, 60)};
+  ASSERT_TRUE(world.keep(known, 1'000));
+  for (const Tokens& branch : branches) ASSERT_TRUE(world.keep(branch, 1'000));
+  world.writer.run_all();
+  world.cache->flush();
+  world.die();
+  ASSERT_TRUE(world.open());
+  for (const Tokens& branch : branches) {
+    EXPECT_EQ(world.check(branch), branch.size());
+    const auto lease = world.cache->lease(branch);
+    const auto pieces = lease->pieces({Position{}, lease->end()});
+    ASSERT_GE(pieces.size(), 2U);
+    ASSERT_EQ(pieces.front().wanted.end, Position{20});
+    ASSERT_GT(pieces.front().stored.end, Position{20});
+    for (const RowPiece& piece : pieces) {
+      const std::size_t end = piece.stored.end.value();
+      const TokenSpan own = TokenSpan(piece.wanted.end < piece.stored.end ? known : branch).first(end);
+      if (piece.prompt.empty()) {
+        EXPECT_TRUE(std::ranges::none_of(own, is_media_id)) << end;
+        continue;
+      }
+      ASSERT_GE(piece.prompt.size(), end);
+      EXPECT_TRUE(std::ranges::equal(piece.prompt.first(end), own)) << end;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Classes, MediaCacheTest, ::testing::ValuesIn(kClasses),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
 

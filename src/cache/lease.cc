@@ -11,18 +11,15 @@ namespace {
 
 constexpr ByteCount kMostShared = mebibytes(64);  // of a portion
 
+TokenSpan span_of(const LeasedIds& ids) { return ids ? TokenSpan(*ids) : TokenSpan(); }
+
 }  // namespace
 
 // ---- Lease ----
 
 Lease::Lease(Releaser& releaser, const StateShape& shape, SegmentId pinned, std::vector<LeasedStep> steps,
-             std::vector<LeasedPoint> points, std::vector<TokenId> ids)
-    : releaser_(releaser),
-      shape_(shape),
-      pinned_(pinned),
-      steps_(std::move(steps)),
-      points_(std::move(points)),
-      ids_(std::move(ids)) {}
+             std::vector<LeasedPoint> points)
+    : releaser_(releaser), shape_(shape), pinned_(pinned), steps_(std::move(steps)), points_(std::move(points)) {}
 
 Lease::~Lease() {
   std::vector<SegmentId> held{pinned_};
@@ -81,7 +78,7 @@ std::vector<RowPiece> Lease::pieces(TokenRange range) const {
     const TokenRange wanted{std::max(step.range.begin, range.begin), std::min(step.range.end, range.end)};
     if (wanted.begin >= wanted.end) continue;
     KVKEEP_ASSERT(step.payload != nullptr, "pieces of a lease that is not loaded");
-    pieces.push_back({step.stored, wanted, step.payload->bytes(), ids_});
+    pieces.push_back({step.stored, wanted, step.payload->bytes(), span_of(step.ids)});
   }
   return pieces;
 }
@@ -175,7 +172,7 @@ std::vector<RowPiece> Lease::point_pieces(Position at) const {
   for (const Cover& part : *covers) {
     const LeasedPoint& point = points_[part.point];
     KVKEEP_ASSERT(point.payload != nullptr, "a point that is not loaded");
-    pieces.push_back({point.stored, part.wanted, point.payload->bytes(), ids_});
+    pieces.push_back({point.stored, part.wanted, point.payload->bytes(), span_of(point.ids)});
   }
   return pieces;
 }

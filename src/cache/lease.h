@@ -21,6 +21,10 @@ namespace kvkeep::cache {
 // kShared: it must be read from a tier below the disk.
 using Tier = policy::CacheTier;
 
+// The ids of a prompt whose rows a payload holds, at least to the payload's end. Null if there is no picture or sound
+// among them. Steps whose payloads end where the prompt leaves them, or before, share those of the prompt.
+using LeasedIds = std::shared_ptr<const std::vector<TokenId>>;
+
 // One segment of a leased path.
 struct LeasedStep {
   SegmentId segment;
@@ -29,6 +33,7 @@ struct LeasedStep {
   Tier tier = Tier::kRam;  // where the rows were when leased
   ByteCount bytes;
   std::shared_ptr<const store::Payload> payload;  // null until loaded, unless tier is kRam
+  LeasedIds ids = {};
 };
 
 // A leaf of state that rows cannot give, on a leased path: a point, a whole state (range.begin == range.end), or window
@@ -41,6 +46,7 @@ struct LeasedPoint {
   Tier tier = Tier::kRam;
   ByteCount bytes;
   std::shared_ptr<const store::Payload> payload;  // null until loaded, unless tier is kRam and it is whole
+  LeasedIds ids = {};
 };
 
 // Takes back the segments that leases and tracks held. Thread safe.
@@ -55,10 +61,9 @@ class Releaser {
 // while a load runs only the cache touches it, but for abandon(); before and after, only its owner.
 class Lease {
  public:
-  // `pinned` and the points are held, and released at the end. `ids`: of all that the steps store, if there are
-  // pictures or sounds among them; their pieces then name them (RowPiece::prompt).
+  // `pinned` and the points are held, and released at the end.
   Lease(Releaser& releaser, const StateShape& shape, SegmentId pinned, std::vector<LeasedStep> steps,
-        std::vector<LeasedPoint> points = {}, std::vector<TokenId> ids = {});
+        std::vector<LeasedPoint> points = {});
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -117,7 +122,6 @@ class Lease {
   const SegmentId pinned_;
   std::vector<LeasedStep> steps_;
   std::vector<LeasedPoint> points_;
-  const std::vector<TokenId> ids_;
   Position goal_;
   std::atomic<bool> abandoned_ = false;
 };

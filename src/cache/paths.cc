@@ -1,6 +1,8 @@
 #include "cache/paths.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/media_ids.h"
@@ -57,16 +59,31 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
   return points;
 }
 
-std::vector<TokenId> ids_with_media(const SegmentTable& table, const std::vector<LeasedStep>& steps, TokenSpan prompt) {
-  if (steps.empty()) return {};
-  const LeasedStep& last = steps.back();
-  const TokenSpan shared = prompt.first(last.range.end.value());
-  const Position begin = table.info(last.segment).range.begin;
-  const TokenSpan rest = table.index().tokens(last.segment).subspan(last.range.end - begin);
-  if (std::ranges::none_of(shared, is_media_id) && std::ranges::none_of(rest, is_media_id)) return {};
-  std::vector<TokenId> ids(shared.begin(), shared.end());
-  ids.insert(ids.end(), rest.begin(), rest.end());
-  return ids;
+void name_media(const SegmentTable& table, TokenSpan prompt, std::vector<LeasedStep>& steps,
+                std::vector<LeasedPoint>& points) {
+  if (steps.empty()) return;
+  const auto any_media = [](TokenSpan ids) { return std::ranges::any_of(ids, is_media_id); };
+  const TokenSpan path = prompt.first(steps.back().range.end.value());
+  LeasedIds of_path;
+  if (any_media(path)) of_path = std::make_shared<const std::vector<TokenId>>(path.begin(), path.end());
+  for (LeasedStep& step : steps) {
+    // The prompt, or the step after this one, leaves a segment in its middle: what it stores there is another prompt's.
+    const TokenSpan before = path.first(step.range.end.value());
+    const TokenSpan rest =
+        table.index().tokens(step.segment).subspan(step.range.end - table.info(step.segment).range.begin);
+    if (rest.empty()) {
+      step.ids = of_path;
+    } else if (any_media(before) || any_media(rest)) {
+      std::vector<TokenId> ids(before.begin(), before.end());
+      ids.insert(ids.end(), rest.begin(), rest.end());
+      step.ids = std::make_shared<const std::vector<TokenId>>(std::move(ids));
+    }
+  }
+  for (LeasedPoint& point : points) {
+    const auto step =
+        std::ranges::find_if(steps, [&](const LeasedStep& each) { return each.range.end >= point.range.end; });
+    if (step != steps.end()) point.ids = step->ids;
+  }
 }
 
 // ---- where a prompt leaves the known text ----

@@ -20,10 +20,9 @@ std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, 
 // The available leaves of such a path, by ascending end of the part that the prompt shares.
 std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram, const StateChains& chains,
                                    const std::vector<LeasedStep>& steps) REQUIRES(kCacheLock);
-// The ids of all rows that such a path stores, of which the prompt shares the first: see Lease. Empty if there is no
-// picture or sound among them.
-std::vector<TokenId> ids_with_media(const SegmentTable& table, const std::vector<LeasedStep>& steps, TokenSpan prompt)
-    REQUIRES(kCacheLock);
+// Gives such a path the ids of what it stores, of which the prompt shares the first of each step.
+void name_media(const SegmentTable& table, TokenSpan prompt, std::vector<LeasedStep>& steps,
+                std::vector<LeasedPoint>& points) REQUIRES(kCacheLock);
 
 // See Cache::branch and random_path.
 Branch branch_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant)
