@@ -314,8 +314,8 @@ TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
     compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
     return reply(*engine_, kFirst, prompt_);
   }();
-  compute(*engine_, kSecond, prompt_, 29);
-  const MadeChunk& made = prompt_.chunks.begin()->second;
+  const auto& [begin, made] = *prompt_.chunks.begin();
+  compute(*engine_, kSecond, prompt_, begin);
   const auto decode = [&](int wanted_until) {
     int asked = 0;
     const auto status = engine_->decode_media(kSecond, {.ids = made.ids,
@@ -329,7 +329,7 @@ TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
   EXPECT_EQ(status, DecodeStatus::kAborted);
   EXPECT_EQ(asked, 4) << "within the call, and no more once it was to end";
   memory().clear(kSecond);
-  compute(*engine_, kSecond, prompt_, 29);
+  compute(*engine_, kSecond, prompt_, begin);
   EXPECT_EQ(decode(1 << 30).first, DecodeStatus::kOk);
   EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected);
 }

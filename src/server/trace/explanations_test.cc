@@ -227,6 +227,7 @@ TEST(OffendersJson, ShowsLinesOnlyIfAsked) {
 // The sums of all clients are shown to all.
 TEST(Explanations, SaltedRequestsAddUpWithoutTheirClientsName) {
   OnDisk disk;
+  ASSERT_TRUE(disk.files.make_directories("/cache").ok());
   Tenant salted{};
   salted.bytes[0] = 1;
   {
