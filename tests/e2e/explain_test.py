@@ -251,8 +251,8 @@ class Explain(ExplainCase):
 
     # ---- where it is shown ----
 
-    def two_dates(self, server, seed, days=(4, 5), **keywords):
-        talks = [Talk(f"Today is 2026-05-0{day}.\n{words(120, seed)}", turns=[says("go on")]) for day in days]
+    def two_dates(self, server, seed, days=(4, 5), first_line="", **keywords):
+        talks = [Talk(f"{first_line}Today is 2026-05-0{day}.\n{words(120, seed)}", turns=[says("go on")]) for day in days]
         return [self.ask(server, "chat", talk, **keywords) for talk in talks]
 
     def timed(self, server, path, body):
@@ -263,8 +263,8 @@ class Explain(ExplainCase):
             header, text = answer.getheader("Server-Timing"), answer.read().decode()
         self.assertEqual(answer.status, 200, text)
         sent = [line[6:] for line in text.splitlines() if line.startswith("data: {")] if body["stream"] else [text]
-        timed = [event["timings"] for event in ((read := json.loads(one)).get("response", read) for one in sent)
-                 if event.get("timings")]
+        events = [event.get("response", event) for event in map(json.loads, sent)]
+        timed = [event["timings"] for event in events if event.get("timings")]
         self.assertTrue(timed, text)
         return header, timed[-1]
 
@@ -358,12 +358,12 @@ class Explain(ExplainCase):
         self.two_dates(server, 11, headers=headers["one"])
         of_one, of_two = (server.get("/cache/offenders", headers=headers[key])["offenders"] for key in ("one", "two"))
         self.assertEqual([(one["client"], one["place"], one["times"], one["requests"]) for one in of_one],
-                         [("one-agent/1.0", "system", 1, 2)])
+                         [("one-agent", "system", 1, 2)])
         self.assertTrue(of_one[0]["line"].startswith("Today is"), "it is its own")
         self.assertEqual(of_two, [])
-        self.two_dates(server, 12, days=(4, 5, 6), headers=headers["two"])
+        self.two_dates(server, 12, days=(4, 5, 6), first_line="Be brief.\n", headers=headers["two"])
         [worst] = server.get("/cache/offenders", headers=headers["two"])["offenders"]
-        self.assertEqual((worst["client"], worst["times"], worst["requests"]), ("two-agent/1.0", 2, 3))
+        self.assertEqual((worst["client"], worst["times"], worst["requests"]), ("two-agent", 2, 3))
         self.assertEqual(server.get("/cache/offenders", headers=headers["one"])["offenders"], of_one)
 
     def test_offenders_of_a_salt_are_told_to_those_who_name_it(self):
