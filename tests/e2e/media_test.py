@@ -266,6 +266,24 @@ class Reuse(MediaCase):
         self.assertIn("[media] Which flower is it?", listed.stdout, listed.stderr)
 
     @covers("--mmproj", "-mm")
+    def test_chats_that_part_before_a_picture_come_back(self):
+        """After a restart their paths leave a segment in its middle, which holds rows of the first chat's picture."""
+        for kind in KINDS:
+            disk = ("--metrics", "--kv-disk-dir", fresh_directory(), *EIGHT_BITS)
+            server = self.start(kind, *disk)
+            head = system(words(40, 1))
+            chats = [[head, shows(png(1, 128, 128), words(9, 2))], [head, shows(png(2), words(25, 3))], [head, user(words(60, 4))]]
+            before = [self.ask(server, chat) for chat in chats]
+            server.stop()
+            for chat, reply in zip(chats[1:], before[1:], strict=True):
+                server = self.start(kind, *disk)
+                again = self.ask(server, chat)
+                with self.subTest(kind=kind, chat=chat[1:]):
+                    self.assertEqual(reply_text(again), reply_text(reply))
+                    self.assertLessEqual(timings(again)["prompt_n"], MOST_AFTER_A_POINT)
+                    self.assertEqual(self.encoded_files(server), 0)
+                server.stop()
+
     def test_sound(self):
         self.check_sound()
 
