@@ -375,7 +375,10 @@ Eight turns that wander between two servers, likewise:
 def explain_rows(figures):
     places = {"BM_Explain/8/1": "one change at token 8", "BM_Explain/8/100": "100 changes from token 8 on",
               "BM_Explain/50000/1": "one change at token 50,000", "BM_Explain/99900/1": "one change at token 99,900",
-              "BM_ExplainOtherText": "no token is the same"}
+              "BM_ExplainOtherText": "no token is the same",
+              "BM_ExplainLoss/losses:0/newest_shares_most:0": "all state of which was lost 21 times",
+              "BM_ExplainLoss/losses:1/newest_shares_most:0": "the same, and that of 20 prompts with other beginnings",
+              "BM_ExplainLoss/losses:2/newest_shares_most:0": "with 16,000 lost prompts that begin like it"}
     for name, what in places.items():
         entry = figures.by_name[name]
         yield f"explaining a prompt of 100,000 tokens, {what}", f"{entry['cpu_time'] / 1e3:.3f} ms", "<= 0.5 ms"

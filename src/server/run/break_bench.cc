@@ -163,7 +163,9 @@ class LostPrompts {
     for (std::size_t i = 0; i < kPrompts; ++i) {
       std::vector<TokenId> own = prompt_;
       own[(newest_shares_most ? i + 1 : kPrompts - i) * kTokens / (kPrompts + 1)] = 0;
-      breaks_.end(job_, stats_, found, own, 1);
+      EffectiveTokens effective;
+      effective.tokens = std::move(own);
+      breaks_.end(job_, stats_, found, effective, 1);
     }
   }
 
