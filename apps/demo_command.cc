@@ -35,17 +35,18 @@ constexpr const char* kQuickTurns =
 constexpr std::size_t kKillBefore = 7;
 constexpr std::size_t kQuickKillBefore = 4;
 
-constexpr const char* kClosing =
+constexpr const char kClosing[] =
     "\n"
     "To serve your own model, any GGUF file:\n"
     "\n"
     "    kvkeep serve -m /path/to/model.gguf\n"
     "\n"
-    "It listens on 127.0.0.1:8080. Its cache on disk, ~/.cache/kvkeep, can be read\n"
-    "only by you and holds conversations in clear; --no-kv-disk turns it off. Try it:\n"
+    "It listens on 127.0.0.1:8080. Its cache on disk, in {}/kvkeep,\n"
+    "can be read only by you and holds conversations in clear; --no-kv-disk turns it\n"
+    "off. Try it:\n"
     "\n"
-    "    curl http://127.0.0.1:8080/v1/chat/completions -d '{\"max_tokens\": 64,\n"
-    "      \"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'\n"
+    "    curl http://127.0.0.1:8080/v1/chat/completions -d '{{\"max_tokens\": 64,\n"
+    "      \"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n"
     "\n"
     "Clients of OpenAI's chat completions need the base URL, any key and any model\n"
     "name. For OpenAI's own libraries and what is built on them, and for aider:\n"
@@ -53,7 +54,16 @@ constexpr const char* kClosing =
     "    export OPENAI_BASE_URL=http://127.0.0.1:8080/v1 OPENAI_API_KEY=none\n"
     "\n"
     "    export OPENAI_API_BASE=http://127.0.0.1:8080/v1 OPENAI_API_KEY=none\n"
-    "    aider --model openai/local\n";
+    "    aider --model openai/local\n"
+    "\n"
+    "For Claude Code:\n"
+    "\n"
+    "    ANTHROPIC_BASE_URL=http://127.0.0.1:8080 ANTHROPIC_API_KEY=none claude\n";
+
+std::string closing() {
+  const Result<std::string> cache_home = os::user_cache_home();
+  return fmt::format(kClosing, cache_home ? *cache_home : "~/.cache");
+}
 
 // Slices of 128 tokens, and quantized rows: with f16 ones replies with and without the cache could differ at near ties.
 std::vector<std::string> serve_flags(const std::string& model) {
@@ -89,7 +99,7 @@ class Demo {
     std::size_t equal = 0;
     for (std::size_t i = 0; i < with_cache.replies.size(); ++i) equal += with_cache.replies[i] == without.replies[i];
     std::printf("\n%s%s", bench::demo_comparison(with_cache.figures, without.figures, kill_before, equal).c_str(),
-                kClosing);
+                closing().c_str());
     return {};
   }
 

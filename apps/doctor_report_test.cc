@@ -52,8 +52,7 @@ TEST(DoctorReport, ShowsARecordingToPeople) {
             "       1   1,480            1,400  volatile-text (date)\n"
             "1. agent: 1 of 2 requests: volatile-text (date) in system, after \"Today is\": 1,400 tokens prefilled\n"
             "      again\n"
-            "      Put the text that changes at the end of the prompt or into the last message, or make it\n"
-            "      coarser (a date without the time).\n");
+            "      Put the text that changes at the end of the prompt or into the last message.\n");
 }
 
 TEST(DoctorReport, ShowsARecordingToPrograms) {

@@ -233,7 +233,7 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .default_text = "chosen while serving, one pool at first",
        .effect = "On: all running requests share one pool of cells, and prefixes in it. Off: each has --ctx-size / "
                  "--parallel cells of its own, as many as a prompt with its reply may have, and shares none. By "
-                 "default requests have cells of their own while they decode faster so and fit into them.",
+                 "default requests have cells of their own while that is faster and they fit into them.",
        .assign = parsed_into(options.pool, [](const std::string& text) { return Result<bool>(text == "on"); })},
       {.spelling = "--repeatable",
        .effect = "Text at temperature 0 with the cache equals text without it, on processors with quantized keys and "

@@ -118,10 +118,9 @@ void tell_cells(const engine::llama::ModelOptions& asked, const engine::Descript
         "or lower -np for them",
         asked.parallel, model.context_tokens, model.context_tokens * asked.parallel);
   } else {
-    const std::string other = model.can_lay_out
-                                  ? fmt::format(", and have {} of their own each while decoding is faster so",
-                                                model.context_tokens / asked.parallel)
-                                  : std::string();
+    const std::string other = model.can_lay_out ? fmt::format(", or have {} of their own each while that is faster",
+                                                              model.context_tokens / asked.parallel)
+                                                : std::string();
     spdlog::info("all running requests share one pool of {} cells{}", model.context_tokens, other);
   }
 }

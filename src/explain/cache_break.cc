@@ -105,12 +105,16 @@ std::string_view advice_on_volatile(VolatileText what) {
   if (what == VolatileText::kBillingLine) {
     return "Do not switch off --stabilize billing-line, which leaves this line out.";
   }
-  return what == VolatileText::kNone
-             ? "The client sent at least three different texts here: put what changes at the end of the prompt or "
-               "into the last message."
-             : "Put the text that changes at the end of the prompt or into the last message, or make it coarser "
-               "(a date without the time).";
+  if (what == VolatileText::kNone) {
+    return "The client sent at least three different texts here: put what changes at the end of the prompt or into the "
+           "last message.";
+  }
+  return what == VolatileText::kTime
+             ? "Put the text that changes at the end of the prompt or into the last message, or make it coarser (a "
+               "date without the time)."
+             : "Put the text that changes at the end of the prompt or into the last message.";
 }
+
 std::string_view advice_on_changed(const CacheBreak& found) {
   if (!found.has_place || found.place.role == PromptRole::kSystem) {
     return "A text before text that stayed the same was changed, which costs this prefill once. If it changes often, "

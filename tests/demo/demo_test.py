@@ -31,7 +31,8 @@ class DemoTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory(prefix="kvkeep-demo-test-")
         self.addCleanup(self.folder.cleanup)
         # Settings for other servers that would break this one, were they not kept from it.
-        self.environment = dict(os.environ, TMPDIR=self.folder.name, LLAMA_API_KEY="secret", LLAMA_ARG_CTX_SIZE="64")
+        self.environment = dict(os.environ, TMPDIR=self.folder.name, LLAMA_API_KEY="secret", LLAMA_ARG_CTX_SIZE="64",
+                                XDG_CACHE_HOME="/home/of/caches")
 
     def tearDown(self):
         self.assertEqual(os.listdir(self.folder.name), [], "the demo left files behind")
@@ -54,6 +55,8 @@ class DemoTest(unittest.TestCase):
         self.assertEqual(sources["A 4"], "disk", text)  # the first turn after the kill
         self.assertEqual(sources["B 2"], "disk", text)  # the other conversation's own part
         self.assertIn("kvkeep serve -m /path/to/model.gguf", text)
+        self.assertIn("in /home/of/caches/kvkeep,", text)
+        self.assertIn("-d '{\"max_tokens\": 64,", text)
 
     def test_interrupt_leaves_nothing(self):
         demo = subprocess.Popen(demo_command(), env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

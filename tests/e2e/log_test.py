@@ -30,7 +30,7 @@ class Log(ServerCase):
         expected = [f"info loading {re.escape(model())}", r"info loaded .* \(llama 1M .*\) with a context of 4096 tokens",
                     r"info computes on .*the CPU with \d+ threads?",
                     r"info memory class sliceable: \d+ bytes of rows per token",
-                    "info all running requests share one pool of 4096 cells, and have 1024 of their own each while decoding is faster so",
+                    "info all running requests share one pool of 4096 cells, or have 1024 of their own each while that is faster",
                     r"info kv cache: 0 tokens stored, RAM budget 64 MiB, disk budget \d+ MiB \(0 MiB used\), stored in clear in "
                     + re.escape(directory),
                     rf"info serving \S+: OpenAI base URL {url}/v1, Anthropic base URL {url}",
