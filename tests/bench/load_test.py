@@ -9,7 +9,7 @@ import unittest
 from bench_case import PROGRAM, BenchCase
 
 # Figures of each scenario, without a peer; of streams one for each layout.
-FIGURES = {"short": 4, "gap": 6, "one": 1, "streams": 4, "long-streams": 4, "shared-streams": 2, "herd": 1, "agents": 2,
+FIGURES = {"short": 4, "gap": 12, "one": 1, "streams": 4, "long-streams": 4, "shared-streams": 2, "herd": 1, "agents": 2,
            "clients": 7, "held": 4, "full": 4}
 
 
