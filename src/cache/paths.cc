@@ -62,10 +62,11 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
 void name_media(const SegmentTable& table, TokenSpan prompt, std::vector<LeasedStep>& steps,
                 std::vector<LeasedPoint>& points) {
   if (steps.empty()) return;
-  const auto any_media = [](TokenSpan ids) { return std::ranges::any_of(ids, is_media_id); };
   const TokenSpan path = prompt.first(steps.back().range.end.value());
+  const auto first_media = std::ranges::find_if(path, is_media_id) - path.begin();
   LeasedIds of_path;
-  if (any_media(path)) of_path = std::make_shared<const std::vector<TokenId>>(path.begin(), path.end());
+  if (std::cmp_less(first_media, path.size()))
+    of_path = std::make_shared<const std::vector<TokenId>>(path.begin(), path.end());
   for (LeasedStep& step : steps) {
     // The prompt, or the step after this one, leaves a segment in its middle: what it stores there is another prompt's.
     const TokenSpan before = path.first(step.range.end.value());
@@ -73,7 +74,7 @@ void name_media(const SegmentTable& table, TokenSpan prompt, std::vector<LeasedS
         table.index().tokens(step.segment).subspan(step.range.end - table.info(step.segment).range.begin);
     if (rest.empty()) {
       step.ids = of_path;
-    } else if (any_media(before) || any_media(rest)) {
+    } else if (std::cmp_less(first_media, before.size()) || std::ranges::any_of(rest, is_media_id)) {
       std::vector<TokenId> ids(before.begin(), before.end());
       ids.insert(ids.end(), rest.begin(), rest.end());
       step.ids = std::make_shared<const std::vector<TokenId>>(std::move(ids));
