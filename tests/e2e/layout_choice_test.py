@@ -163,6 +163,8 @@ class Killed:
         server = self.start(directory)
         prompts = [ids(PROMPT, 400 + n) for n in range(PLACES)]
         self.ask_at_once(server, prompts, 1, compare=False)
+        self.assertEqual(server.stop(), 0)  # so that all of them are on disk, whenever the kill comes
+        server = self.start(directory)
         with concurrent.futures.ThreadPoolExecutor(PLACES) as clients:
             try:
                 asked = [clients.submit(self.decode_until_killed, server, prompt) for prompt in prompts]
