@@ -71,18 +71,44 @@ void LayoutChoice::note_step(const DecodedView& decoded, double ms) {
   const double pool = pool_to_own(facts_, decoded, prices_);
   const double other = own_cells_ ? pool : 1 / pool;
   lose(ms * (1 - kMargin * other), decoded.fits_own_cells);
+  pay(ms * (other - 1));
   const double own_ms = own_cells_ ? ms : ms / pool;
   if (const double bytes = own_bytes(facts_, decoded); bytes > 0) ms_per_byte_ = own_ms / bytes;
 }
 
-void LayoutChoice::note_slice(const SliceView& slice) {
-  const double ms = ms_per_byte_ * facts_.row_bytes * kSlicePart * prices_.masked_cell * slice.masked;
-  lose(own_cells_ ? -ms : ms, slice.fits_own_cells);
+void LayoutChoice::note_slice(const SliceView& slice, double ms) {
+  const double masked_ms = ms_per_byte_ * facts_.row_bytes * kSlicePart * prices_.masked_cell * slice.masked;
+  lose(own_cells_ ? -masked_ms : masked_ms, slice.fits_own_cells);
+  if (own_cells_) pay(masked_ms);
+  if (slice.tokens < kTimedSlice) return;
+  slice_ms_ = ms;
+  slice_tokens_ = slice.tokens;
 }
 
 void LayoutChoice::lose(double ms, bool fits_own_cells) {
   lost_ms_ = std::max(0.0, lost_ms_ + ms);
   if (!own_cells_ && !fits_own_cells) lost_ms_ = 0;
+}
+
+// The layout in use saved so much next to the other one.
+void LayoutChoice::pay(double ms) { owed_ms_ = std::max(0.0, owed_ms_ - std::max(0.0, ms)); }
+
+// How long a step takes at least in cells of their own: as long as to read what it reads, and as long as its tokens
+// took among those of a slice.
+double LayoutChoice::least_own_ms(const DecodedView& decoded) const {
+  const double reads_ms = ms_per_byte_ * own_bytes(facts_, decoded);
+  if (slice_tokens_ == 0) return reads_ms;
+  const double part = static_cast<double>(decoded.requests) / static_cast<double>(slice_tokens_);
+  return std::max(reads_ms, slice_ms_ * std::min(1.0, part));
+}
+
+// A single request waits for the loss: idle conversations, whose cells it passes over, may leave before it ends.
+bool LayoutChoice::coming_pays(const DecodedView& coming, double steps) const {
+  if (coming.requests < 2 || owed_ms_ > 0 || !are_priced_ || (!own_cells_ && !coming.fits_own_cells)) return false;
+  const double pool = pool_to_own(facts_, coming, prices_);
+  const double own_ms = least_own_ms(coming);
+  const double ms = own_cells_ ? own_ms : own_ms * pool;
+  return steps * ms * (1 - kMargin * (own_cells_ ? pool : 1 / pool)) >= change_ms_;
 }
 
 // The same requests were decoded in both layouts: the times say what the estimate should have said.
@@ -104,6 +130,7 @@ void LayoutChoice::correct(const DecodedView& in_pool, double measured) {
   const double masked = kFirst.masked_cell * parts.masked;
   const double shared = kFirst.shared_row * parts.shared;
   if (std::max(masked, shared) < kLeastPart) return;
+  are_priced_ = true;
   if (masked >= shared) {
     set_price(prices_.masked_cell, kFirst.masked_cell,
               (measured - 1 + prices_.shared_row * parts.shared) / parts.masked);
@@ -113,10 +140,11 @@ void LayoutChoice::correct(const DecodedView& in_pool, double measured) {
   }
 }
 
-void LayoutChoice::note_changed(bool own_cells, double ms) {
+void LayoutChoice::note_changed(bool own_cells, double ms, bool ahead) {
   own_cells_ = own_cells;
   lost_ms_ = 0;
   change_ms_ = std::max(kLeastChangeMs, (change_ms_ + 2 * ms) / 2);  // putting rows back takes as long again
+  if (ahead) owed_ms_ += change_ms_;
   since_change_ = 0;
   before_.reset();
   const Steps steps = std::exchange(now_, {});

@@ -24,6 +24,7 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.model_name = "fake";
   description.model_path = "fake";
   description.summary = "fake engine";
+  description.uses_gpu = options.uses_gpu;
   description.memory_class = options.memory_class;
   description.memory_class_reason = "chosen by options";
   description.own_cells = options.own_cells;

@@ -37,6 +37,7 @@ struct FakeOptions {
   std::uint64_t model_seed = 1;                       // another seed is another model: other rows, text and fingerprint
   std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
   std::uint32_t end_of_text_one_in = 0;               // one of so many sampled tokens is the end of text; 0: none
+  bool uses_gpu = false;                              // says so
   std::size_t adapters = 0;                           // LoRA adapters; at scale 0 after the start
   TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
   float logit_noise = 0;  // each decode's logits are changed at random by about this share: see logits()

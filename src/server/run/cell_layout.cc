@@ -33,7 +33,49 @@ bool is_resumable(const Request& request, const Sequences& sequences) {
 
 policy::LayoutFacts facts_of(const engine::Description& model) {
   return {.row_bytes = static_cast<double>(model.row_bytes_per_token),
-          .weight_bytes = static_cast<double>(model.model_bytes)};
+          .weight_bytes = static_cast<double>(model.model_bytes),
+          .are_priced = !model.uses_gpu};
+}
+
+// What a request has in the model's memory, or will have.
+struct Held {
+  Tenant tenant;
+  TokenSpan tokens;
+};
+
+// In order, each has the longest common prefix with one of its neighbours.
+policy::DecodedView compare(std::vector<Held> all) {
+  std::ranges::sort(all, [](const Held& a, const Held& b) {
+    if (a.tenant != b.tenant) return a.tenant < b.tenant;
+    return std::ranges::lexicographical_compare(a.tokens, b.tokens);
+  });
+  policy::DecodedView view{.requests = all.size()};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool alike = i > 0 && all[i - 1].tenant == all[i].tenant;
+    view.tokens += all[i].tokens.size();
+    view.distinct += all[i].tokens.size() - (alike ? common_prefix(all[i - 1].tokens, all[i].tokens) : 0);
+  }
+  return view;
+}
+
+// Tokens that the request may still decode.
+std::size_t left_to_decode(const Request& request) {
+  const auto wanted = static_cast<std::size_t>(request.job.max_tokens.value_or(INT64_MAX));
+  return wanted - std::min(wanted, request.stats.predicted_tokens);
+}
+
+// Those that run, and the first of those that wait, up to `most`.
+std::vector<const Request*> coming(std::span<const std::unique_ptr<Request>> active, const RequestQueue& queue,
+                                   std::size_t most) {
+  std::vector<const Request*> all;
+  for (const auto& each : active) {
+    if (each->sink != nullptr) all.push_back(each.get());
+  }
+  for (const auto& each : queue.all()) {
+    if (all.size() >= most) break;
+    all.push_back(each.get());
+  }
+  return all;
 }
 
 }  // namespace
@@ -72,15 +114,22 @@ bool CellLayout::any_too_long(std::span<const std::unique_ptr<Request>> active) 
 
 void CellLayout::note(const ModelCall& call, std::int64_t begin_ns) {
   if (!possible_) return;
-  if (call.prefills != nullptr) return choice_.note_slice(sliced(call));
   const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
+  if (call.prefills != nullptr) return choice_.note_slice(sliced(call), ms);
   choice_.note_step(decoded(call), ms);
 }
 
 policy::DecodedView CellLayout::decoded(const ModelCall& call) {
   if (!std::ranges::equal(call.runners, counted_, {}, &Request::number) || ++counts_ >= kRecount) {
     counts_ = 0;
-    count(call.runners);
+    counted_.clear();
+    std::vector<Held> held;
+    for (const Request* runner : call.runners) {
+      const Sequence& sequence = sequences_[*runner->seq];
+      held.push_back({sequence.occupant.tenant, sequence.tokens});
+      counted_.push_back(runner->number);
+    }
+    view_ = compare(std::move(held));
   } else {
     view_.tokens += call.runners.size();
     view_.distinct += call.runners.size();
@@ -95,7 +144,7 @@ policy::DecodedView CellLayout::decoded(const ModelCall& call) {
 // In cells of their own, a pool is taken to hold what the last decode step read: to compare all tokens for each slice
 // would take longer than the answer is worth.
 policy::SliceView CellLayout::sliced(const ModelCall& call) const {
-  policy::SliceView slice;
+  policy::SliceView slice{.tokens = call.runners.size() + call.slice};
   const auto add = [&](const Request& request, std::size_t tokens) {
     const std::size_t own = sequences_[*request.seq].tokens.size();
     const std::size_t all = memory_.own_cells() ? view_.distinct + own : memory_.cells_used();
@@ -109,26 +158,39 @@ policy::SliceView CellLayout::sliced(const ModelCall& call) const {
 
 bool CellLayout::fits_own_cells(const Request& request) const {
   const std::size_t most = own_tokens();
-  const auto wanted = static_cast<std::size_t>(request.job.max_tokens.value_or(INT64_MAX));
-  const std::size_t left = wanted - std::min(wanted, request.stats.predicted_tokens);
-  return request.effective.tokens.size() + std::min(left, most / kReplyShare) <= most;
+  return request.effective.tokens.size() + std::min(left_to_decode(request), most / kReplyShare) <= most;
 }
 
-// In order, each sequence has the longest common prefix with one of its neighbours.
-void CellLayout::count(const std::vector<Request*>& runners) {
-  std::vector<const Sequence*> held;
-  for (const Request* runner : runners) held.push_back(&sequences_[*runner->seq]);
-  const auto key = [](const Sequence* each) { return std::tie(each->occupant.tenant, each->tokens); };
-  std::ranges::sort(held, {}, key);
-  counted_.clear();
-  for (const Request* runner : runners) counted_.push_back(runner->number);
-  view_ = {.requests = held.size()};
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const bool alike = i > 0 && held[i - 1]->occupant.tenant == held[i]->occupant.tenant;
-    const std::size_t common = alike ? common_prefix(held[i - 1]->tokens, held[i]->tokens) : 0;
-    view_.tokens += held[i]->tokens.size();
-    view_.distinct += held[i]->tokens.size() - common;
+// A conversation that is longer than cells of its own would bring the pool back with its next turn.
+bool CellLayout::fit_idle() const {
+  return std::ranges::all_of(sequences_.all(), [most = own_tokens()](const Sequence& each) {
+    return each.state != Sequence::State::kIdle || each.tokens.size() <= most;
+  });
+}
+
+// ---- requests that come ----
+
+// Looks at each request once, with those that run and wait next to it then; if it comes next to no other, or before
+// any call told how long steps take, with those that come after it.
+bool CellLayout::comes_to_lose(std::span<const std::unique_ptr<Request>> active, const RequestQueue& queue) {
+  if (!choice_.is_timed()) return false;
+  const std::vector<const Request*> all = coming(active, queue, parallel_);
+  std::uint64_t newest = foreseen_to_;
+  for (const Request* each : all) newest = std::max(newest, each->number);
+  if (all.size() < 2 || std::exchange(foreseen_to_, newest) == newest) return false;
+  std::vector<Held> held;
+  double steps = 0;
+  bool fits = memory_.own_cells() || fit_idle();
+  for (const Request* each : all) {
+    held.insert(held.end(), 1 + each->branches.size(), Held{each->job.tenant, each->effective.tokens});
+    steps += static_cast<double>(std::min(left_to_decode(*each), policy::kForeseen));
+    fits = fits && fits_own_cells(*each);
   }
+  coming_ = compare(std::move(held));
+  const std::size_t used = memory_.own_cells() ? 0 : memory_.cells_used();
+  coming_.other_cells = used - std::min(used, coming_.distinct);
+  coming_.fits_own_cells = fits;
+  return choice_.coming_pays(coming_, steps / static_cast<double>(all.size()));
 }
 
 // ---- changes ----
@@ -141,12 +203,13 @@ bool CellLayout::begins_to_wait(const Request& request) {
   return waits;
 }
 
-bool CellLayout::look(std::span<const std::unique_ptr<Request>> active) {
+bool CellLayout::look(std::span<const std::unique_ptr<Request>> active, const RequestQueue& queue) {
   if (!possible_) return false;
   const bool too_long = any_too_long(active);
   const bool needed = too_long && memory_.own_cells();
   if (!needed && std::exchange(holds_, false)) return true;  // the one that waited for it has left
-  if (!needed && !choice_.change_pays()) return false;
+  const Reason reason = needed ? Reason::kNeeded : choice_.change_pays() ? Reason::kLoss : Reason::kComing;
+  if (reason == Reason::kComing && !comes_to_lose(active, queue)) return false;
   if (!needed && too_long) {
     choice_.note_refused();
     return false;
@@ -157,7 +220,7 @@ bool CellLayout::look(std::span<const std::unique_ptr<Request>> active) {
   const bool any_runs = std::ranges::any_of(active, [](const auto& each) { return each->seq.has_value(); });
   const std::int64_t begin_ns = clock_.monotonic_ns();
   if (any_runs && begin_ns < retry_ns_) return false;
-  if (may_interrupt(active, needed)) return change(active, needed, begin_ns);
+  if (may_interrupt(active, needed)) return change(active, reason, begin_ns);
   retry_ns_ = clock_.monotonic_ns() + kRetryNs;
   if (!needed) choice_.note_refused();
   return false;
@@ -190,9 +253,9 @@ bool CellLayout::may_interrupt(std::span<const std::unique_ptr<Request>> active,
   });
 }
 
-bool CellLayout::change(std::span<const std::unique_ptr<Request>> active, bool needed, std::int64_t begin_ns) {
+bool CellLayout::change(std::span<const std::unique_ptr<Request>> active, Reason reason, std::int64_t begin_ns) {
   const bool own = !memory_.own_cells();
-  const policy::DecodedView before = view_;
+  const policy::DecodedView before = reason == Reason::kComing ? coming_ : view_;
   std::size_t interrupted = 0;
   for (const auto& each : active) {
     if (!each->seq) continue;
@@ -211,15 +274,16 @@ bool CellLayout::change(std::span<const std::unique_ptr<Request>> active, bool n
     return true;
   }
   const double ms = os::elapsed_ms(begin_ns, clock_.monotonic_ns());
-  choice_.note_changed(own, ms);
+  choice_.note_changed(own, ms, reason == Reason::kComing);
   inbox_.count([own](SchedulerStats& stats) {
     stats.own_cells = own;
     ++stats.layout_changes;
   });
-  const std::string why = needed
+  const std::string why = reason == Reason::kNeeded
                               ? std::string("a request has more tokens than that")
-                              : fmt::format("calls of the model are faster so (replies: {}, sharing {} of {} tokens)",
-                                            before.requests, before.tokens - before.distinct, before.tokens);
+                              : fmt::format("calls of the model {} faster so (replies: {}, sharing {} of {} tokens)",
+                                            reason == Reason::kComing ? "will be" : "are", before.requests,
+                                            before.tokens - before.distinct, before.tokens);
   spdlog::info("requests {} from now on: {}; the change took {:.0f} ms, and {} of them were interrupted",
                own ? fmt::format("have {} cells of their own each", own_tokens())
                    : fmt::format("share one pool of {} cells", memory_.cells_total()),

@@ -85,6 +85,16 @@ class CellLayoutTest : public testing::Test {
     ASSERT_EQ(world.scheduler.stats().layout_changes, 1U);
   }
 
+  // A short reply tells how long steps take; then time stands still.
+  void start_timed(World& world, std::int64_t step_ns = 10'000'000) {
+    clock_.step_ns = step_ns;
+    world.start();
+    const auto prompt = random_tokens(random_, 10);
+    EXPECT_EQ(world.ask(prompt, 3).tokens, world.expected(prompt, 3));
+    computed_ += prompt.size() + 2;
+    clock_.step_ns = 1;
+  }
+
   // Each call waits at the gate. Remembers in which layout the short prompt is begun.
   void start_gated(World& world, Gate& gate) {
     world.engine.set_on_decode([this, &world, &gate](std::span<const engine::BatchToken> batch) {
@@ -134,6 +144,76 @@ TEST_F(CellLayoutTest, LongPromptsNextToEachOtherGetCellsOfTheirOwn) {
   EXPECT_TRUE(world.scheduler.stats().own_cells);
   EXPECT_EQ(world.scheduler.stats().layout_changes, 1U);
   EXPECT_EQ(world.engine.tokens_decoded(), computed_) << "nothing was computed twice";
+}
+
+// ---- requests that come ----
+
+// Prompts and replies of requests that come when time stands still, so that they lose nothing: what a change is made
+// for then can only be what they are expected to lose.
+constexpr std::size_t kShortPrompt = 30;
+constexpr std::size_t kLongReply = policy::kForeseen;
+
+TEST_F(CellLayoutTest, UnrelatedRequestsThatComeTogetherGetCellsOfTheirOwnAtOnce) {
+  World world(options(clock_));
+  start_timed(world);
+  (void)ask_at_once(world, prompts(4, kShortPrompt), kLongReply);
+  EXPECT_TRUE(world.scheduler.stats().own_cells);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 1U);
+  EXPECT_EQ(world.scheduler.stats().set_aside, 0U) << "before any of them ran";
+  EXPECT_EQ(world.engine.tokens_decoded(), computed_);
+}
+
+TEST_F(CellLayoutTest, RequestsThatComeOneByOneOrShareAPrefixKeepThePool) {
+  World world(options(clock_));
+  start_timed(world);
+  for (int i = 0; i < 4; ++i) (void)ask_at_once(world, prompts(1, kShortPrompt), kLongReply);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+  World agents(options(clock_));
+  start_timed(agents, 500'000);  // the prompts lose little as well
+  (void)ask_at_once(agents, prompts(4, 10, random_tokens(random_, 400)), kLongReply);
+  EXPECT_EQ(agents.scheduler.stats().layout_changes, 0U);
+}
+
+// Each of four replies to one prompt shares all of it: without them two unrelated prompts would seem to come.
+TEST_F(CellLayoutTest, FurtherRepliesToAPromptShareIt) {
+  World world(options(clock_));
+  start_timed(world);
+  std::vector<std::future<Reply>> replies;
+  std::vector<Submission> submissions;
+  for (const auto& prompt : prompts(2, kShortPrompt)) {
+    Submission& one = submissions.emplace_back();
+    one.job.prompt = prompt;
+    one.job.sampling = World::greedy();
+    one.job.max_tokens = kLongReply;
+    for (int i = 0; i < 2; ++i) {
+      const auto sink = std::make_shared<CollectingSink>();
+      replies.push_back(sink->future());
+      one.replies.push_back(sink);
+    }
+  }
+  ASSERT_TRUE(world.scheduler.submit(std::move(submissions)).ok());
+  for (auto& reply : replies) EXPECT_EQ(reply.get().finish, Finish::kLength);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+}
+
+TEST_F(CellLayoutTest, AnIdleConversationWithoutRoomThereKeepsThePool) {
+  World world(options(clock_));
+  start_timed(world, 500'000);  // the prompts lose little as well
+  (void)ask_at_once(world, prompts(1, kOwn + 100), 1);
+  (void)ask_at_once(world, prompts(4, kShortPrompt), kLongReply);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+}
+
+TEST_F(CellLayoutTest, OnAGpuRequestsThatComeWaitForALoss) {
+  WorldOptions gpu = options(clock_);
+  gpu.fake.uses_gpu = true;
+  World world(gpu);
+  start_timed(world);
+  (void)ask_at_once(world, prompts(4, kShortPrompt), kLongReply);
+  EXPECT_EQ(world.scheduler.stats().layout_changes, 0U);
+  clock_.step_ns = 10'000'000;
+  (void)ask_at_once(world, prompts(4, 300), 300);
+  EXPECT_TRUE(world.scheduler.stats().own_cells);
 }
 
 TEST_F(CellLayoutTest, AnIdleConversationComesBackFromRam) {

@@ -124,7 +124,7 @@ void Scheduler::run() {
     for (const Question& question : asked) question(nullptr);
     drop_gone();
     sequences_.expire_idle();
-    changed_ |= layout_->look(active_);
+    changed_ |= layout_->look(active_, *waiting_);
     admit();
     compute_round();
     note_now();
