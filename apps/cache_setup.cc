@@ -206,10 +206,14 @@ constexpr std::int64_t kHourS = 3'600;
 constexpr std::int64_t kFactsNs = 2'000'000'000;
 constexpr double kLongestPublishMs = 5'000;
 
-// Logs what the engine says of itself. Returns false if it does not answer any more.
-bool tell_facts(share::ObjectEngine& engine, os::Clock& clock) {
+// Logs what the engine says of itself, if that is not what it said last (`told`). Returns false if it does not answer
+// any more.
+bool tell_facts(share::ObjectEngine& engine, os::Clock& clock, std::string& told) {
   const auto facts = engine.facts(clock.monotonic_ns() + kFactsNs);
   if (!facts && share::counts_for_breaker(facts.error().kind)) return false;
+  std::string said = facts ? facts->description : facts.error().message;
+  for (const std::string& warning : facts ? facts->warnings : std::vector<std::string>()) said += '\n' + warning;
+  if (std::exchange(told, said) == said) return true;
   if (!facts) {
     spdlog::warn("shared tier: {} does not say what it is: {}", engine.address(), facts.error().message);
     return true;
@@ -235,32 +239,38 @@ void warn_without_key(const share::ObjectEngine& engine) {
       engine.address());
 }
 
-Result<OpenedShare> open_share(const SharedTierOptions& options, const std::string& key,
-                               const engine::Description& model, bool may_share) {
+Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierOptions& options) {
+  if (options.url.empty()) return std::unique_ptr<share::ObjectEngine>();
+  auto engine = open_engine(options.url, os::real_clock());
+  if (!engine) return Error{engine.error().kind, "--share: " + engine.error().message};
+  return engine;
+}
+
+Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, const SharedTierOptions& options,
+                               const std::string& key, const engine::Description& model, bool may_share) {
   OpenedShare opened;
-  if (options.url.empty()) return opened;
+  if (engine == nullptr) return opened;
   if (!may_share) {
     spdlog::warn("--share has no effect: the state of this model cannot be cached, or an audit found it wrong");
     return opened;
   }
   os::Clock& clock = os::real_clock();
-  auto engine = open_engine(options.url, clock);
-  if (!engine) return Error{engine.error().kind, "--share " + options.url + ": " + engine.error().message};
-  opened.threads = std::make_unique<share::ShareThreads>((*engine)->pace().reads_at_once);
+  opened.threads = std::make_unique<share::ShareThreads>(engine->pace().reads_at_once);
   const share::ShareThreads& threads = *opened.threads;
   std::vector<os::Executor*> helpers;
   for (const auto& helper : threads.helpers) helpers.push_back(helper.get());
-  const share::ShareOptions settings{
-      .fingerprint = model.fingerprint,
-      .device = options.across_devices ? std::string() : model.compute_kinds,
-      .key = key,
-      .encrypt = options.encrypt,
-      .mode = options.mode,
-      .ttl_s = options.ttl_hours * kHourS,
-      .when_well = [&clock](share::ObjectEngine& well) { return tell_facts(well, clock); }};
-  share::ObjectEngine& asked = **engine;
+  const share::ShareOptions settings{.fingerprint = model.fingerprint,
+                                     .device = options.across_devices ? std::string() : model.compute_kinds,
+                                     .key = key,
+                                     .encrypt = options.encrypt,
+                                     .mode = options.mode,
+                                     .ttl_s = options.ttl_hours * kHourS,
+                                     .when_well = [&clock, told = std::string()](share::ObjectEngine& well) mutable {
+                                       return tell_facts(well, clock, told);
+                                     }};
+  share::ObjectEngine& asked = *engine;
   TRY_ASSIGN(auto store,
-             share::SharedStore::make(std::move(*engine), settings, clock, *threads.worker, threads.prober.get()));
+             share::SharedStore::make(std::move(engine), settings, clock, *threads.worker, threads.prober.get()));
   if (key.empty()) warn_without_key(asked);
   spdlog::info("shared tier: {}, namespace {}", asked.address(), store->space());
   opened.setup = {.store = std::move(store),

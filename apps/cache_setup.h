@@ -66,11 +66,12 @@ Result<std::unique_ptr<share::ObjectEngine>> open_engine(const std::string& url,
 // Logs the consequences of using an engine without a share key.
 void warn_without_key(const share::ObjectEngine& engine);
 
-// Errors name the flag: the URL is wrong, or this build lacks what it needs. An engine that does not answer is no
-// error: it may come later. `key` is the contents of the key file. Opens nothing unless `may_share`: state must be
-// cacheable and trusted.
-Result<OpenedShare> open_share(const SharedTierOptions& options, const std::string& key,
-                               const engine::Description& model, bool may_share);
+// The engine of --share, null without the flag. Errors name the flag: the URL is wrong, or this build lacks what it
+// needs. An engine that does not answer is no error: it may come later.
+Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierOptions& options);
+// `key` is the contents of the key file. Opens nothing unless `may_share`: state must be cacheable and trusted.
+Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, const SharedTierOptions& options,
+                               const std::string& key, const engine::Description& model, bool may_share);
 
 // Waits until a server that stops has published what it computed, for at most some seconds.
 void await_publishing(const cache::Cache& cache);

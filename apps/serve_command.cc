@@ -513,6 +513,13 @@ Status begin_anew_for_waiting(const engine::llama::ModelOptions& model) {
   return os::restart_with(engine::llama::kSpinVariable, engine::llama::spin_count(model));
 }
 
+// Checks the directories that flags name, and opens the engine of the shared tier.
+Result<std::unique_ptr<share::ObjectEngine>> open_places(const ServeOptions& options) {
+  TRY(check_disk_directory(options.tiers, os::real_file_system()));
+  TRY(check_slot_directory(options.slot_save_path));
+  return open_share_engine(options.shared);
+}
+
 }  // namespace
 
 Status run_serve(const ServeOptions& options) {
@@ -523,8 +530,7 @@ Status run_serve(const ServeOptions& options) {
   os::ServerSignals signals;
   // Check everything that may be wrong before the model is loaded, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
-  TRY(check_disk_directory(options.tiers, os::real_file_system()));
-  TRY(check_slot_directory(options.slot_save_path));
+  TRY_ASSIGN(auto shared_engine, open_places(options));
   TRY_ASSIGN(const std::vector<WebFile> web_files,
              read_web_files(options.serves_page ? options.web_directory : "", os::real_file_system()));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
@@ -547,7 +553,8 @@ Status run_serve(const ServeOptions& options) {
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
-  TRY_ASSIGN(OpenedShare shared, open_share(options.shared, files.share_key, model, cacheable && !disk.distrusted));
+  TRY_ASSIGN(OpenedShare shared, open_share(std::move(shared_engine), options.shared, files.share_key, model,
+                                            cacheable && !disk.distrusted));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, model, disk, shared.setup.store.get(), *writer);
   const store::DiskStore* const store = disk.store.get();

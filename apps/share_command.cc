@@ -28,9 +28,6 @@ namespace {
 
 constexpr std::int64_t kSecondsPerHour = 3'600;
 constexpr std::int64_t kProbeNs = 5'000'000'000;
-// An engine in trouble is asked again after 1, 2, 3 and 4 of these: failovers take some seconds.
-constexpr std::chrono::milliseconds kEnginePause{1'000};
-constexpr int kMostTries = 5;
 
 // Rows of the processor, and of devices that layers would lie on: the kinds that kvkeep serve computes with, unless its
 // flags say otherwise. Loads no weights.
@@ -44,13 +41,21 @@ Result<std::string> device_of_this_machine() {
 struct OpenedEngine {
   std::unique_ptr<share::ObjectEngine> engine;
   std::string key;
+  std::shared_ptr<share::Patience> patience;  // of all its calls
   share::EngineAccess access() const {
-    return {*engine, os::real_clock(), [](int tries) {
-              os::pause(tries * kEnginePause);
-              return tries < kMostTries;
-            }};
+    return {*engine, os::real_clock(),
+            [own = patience](int tries, const Error& trouble) { return own->wait(tries, trouble); }};
   }
 };
+
+std::shared_ptr<share::Patience> patience_with(const share::ObjectEngine& engine) {
+  const auto tell = [address = engine.address()](const Error& trouble) {
+    spdlog::warn("shared tier: {} does not answer ({}): it is tried again for {} seconds", address, trouble.message,
+                 share::Patience::kLongestNs / 1'000'000'000);
+  };
+  const auto pause = [](std::int64_t ms) { os::pause(std::chrono::milliseconds(ms)); };
+  return std::make_shared<share::Patience>(os::real_clock(), pause, tell);
+}
 
 // Fails if no node that has names answers. One that is gone may be a seed of many, or a replica.
 Status probe_nodes(share::ObjectEngine& engine, os::Clock& clock) {
@@ -78,6 +83,7 @@ Result<OpenedEngine> open_engine_of(const ShareCommandOptions& options) {
   const auto use =
       options.action == ShareAction::kPush && !options.dry ? share::EngineUse::kAll : share::EngineUse::kLook;
   TRY_ASSIGN(opened.engine, open_engine(options.shared.url, clock, use));
+  opened.patience = patience_with(*opened.engine);
   TRY(probe_nodes(*opened.engine, clock));
   if (opened.key.empty() && options.action != ShareAction::kList) warn_without_key(*opened.engine);
   return opened;
@@ -91,6 +97,16 @@ share::Warehouse warehouse_of(const ShareCommandOptions& options, const OpenedEn
 }
 
 std::string shown_device(const std::string& device) { return device.empty() ? "any device" : device; }
+
+// The summary of earlier models is told though this one failed. Returns the error if there is none.
+Status note_failed(CarriedModels& carried, const FingerprintHash& fingerprint, const std::string& space,
+                   const std::string& device, const Error& error) {
+  if (carried.models.empty()) return error;
+  carry::CarryReport report;
+  report.stopped = error.message;
+  carried.models.push_back({fingerprint.hex(), space, shown_device(device), std::move(report)});
+  return {};
+}
 
 int finish(const ShareCommandOptions& options, const CarriedModels& carried) {
   print(options.json ? carried_json(carried) : carried_text(carried));
@@ -114,8 +130,15 @@ Result<int> list(const ShareCommandOptions& options) {
 
 Result<std::string> device_to_push(const ShareCommandOptions& options, const inspect::ModelDirectory& model) {
   if (options.shared.across_devices) return std::string();
-  if (!options.device.empty()) return options.device;
   auto device = carry::device_of(model);
+  if (!options.device.empty()) {
+    if (device && *device != options.device) {
+      spdlog::warn(
+          "--device {}: the directory notes that {} computed its state: servers on that device will not find it",
+          options.device, *device);
+    }
+    return options.device;
+  }
   if (device) return device;
   return Error{device.error().kind,
                device.error().message +
@@ -142,11 +165,15 @@ Result<int> push(const ShareCommandOptions& options) {
     share::Warehouse warehouse = warehouse_of(options, opened, model.fingerprint, devices[i]);
     Bar bar;
     const auto progress = [&bar](ByteCount done, ByteCount total) { bar.show(done, total); };
-    TRY_ASSIGN(carry::CarryReport report, carry::push(os::real_file_system(), model, devices[i], warehouse,
-                                                      {.most = left, .dry = options.dry, .progress = progress}));
-    left = left - std::min(left, report.carried.bytes);
+    auto report = carry::push(os::real_file_system(), model, devices[i], warehouse,
+                              {.most = left, .dry = options.dry, .progress = progress});
+    if (!report) {
+      TRY(note_failed(carried, model.fingerprint, warehouse.vault().space(), devices[i], report.error()));
+      break;
+    }
+    left = left - std::min(left, report->carried.bytes);
     carried.models.push_back(
-        {model.fingerprint.hex(), warehouse.vault().space(), shown_device(devices[i]), std::move(report)});
+        {model.fingerprint.hex(), warehouse.vault().space(), shown_device(devices[i]), std::move(*report)});
   }
   carried.seconds = os::elapsed_ms(began_ns, os::real_clock().monotonic_ns()) / 1e3;
   return finish(options, carried);
@@ -265,12 +292,16 @@ Result<CarriedModels> pull_all(const ShareCommandOptions& options, PullPlace& pl
   CarriedModels carried{.direction = Direction::kPull, .dry = options.dry, .models = {}};
   ByteCount left = options.most.value_or(ByteCount{UINT64_MAX});
   for (const Wanted& one : wanted) {
-    TRY_ASSIGN(CarriedModel model, pull_one(options, opened, place, one, left));
-    const carry::Count& added = model.report.carried;
+    auto model = pull_one(options, opened, place, one, left);
+    if (!model) {
+      TRY(note_failed(carried, *one.from.fingerprint, one.from.space, one.device, model.error()));
+      break;
+    }
+    const carry::Count& added = model->report.carried;
     left = left - std::min(left, added.bytes);
     // Each file takes whole blocks.
     place.room = place.room - std::min(place.room, added.bytes + ByteCount{added.items * 2 * 4096});
-    carried.models.push_back(std::move(model));
+    carried.models.push_back(std::move(*model));
   }
   carried.seconds = os::elapsed_ms(began_ns, os::real_clock().monotonic_ns()) / 1e3;
   return carried;

@@ -21,6 +21,7 @@ std::string size_text(std::uint64_t bytes) {
 std::string memory_of(const share::EngineFacts& facts) {
   std::string memory = size_text(*facts.used_bytes);
   if (facts.max_bytes) memory += *facts.max_bytes == 0 ? " without a limit" : " of " + size_text(*facts.max_bytes);
+  if (facts.max_bytes && facts.is_on_disk) memory += " (the limit of this URL)";
   if (facts.policy) memory += ", evicts " + *facts.policy;
   return memory;
 }
@@ -39,8 +40,9 @@ std::string share_text(const ShareReport& report) {
   const share::EngineFacts& facts = report.facts;
   std::string text = fmt::format("{}: {}\n", report.address, facts.description);
   text += row("answers in", text::fixed(report.answer_ms, 2) + " ms");
-  if (facts.used_bytes) text += row("memory", memory_of(facts));
-  if (facts.keys) text += row("keys", text::grouped(*facts.keys) + ", of all users");
+  if (facts.used_bytes) text += row(facts.is_on_disk ? "size" : "memory", memory_of(facts));
+  if (facts.keys && facts.is_on_disk) text += row("objects", text::grouped(*facts.keys));
+  if (facts.keys && !facts.is_on_disk) text += row("keys", text::grouped(*facts.keys) + ", of all users");
   if (facts.reads_found && facts.reads_missed) text += row("reads", reads_of(facts));
   for (const std::string& warning : facts.warnings) text += row("warning", warning);
   return text;
@@ -146,9 +148,10 @@ std::string carried_text(const CarriedModels& carried) {
     const carry::CarryReport& report = one.report;
     text += fmt::format("{} ({}), namespace {}\n", one.fingerprint.substr(0, kShownDigits),
                         text::printable(one.device, 200), one.space);
-    text += row(carried.dry ? "would be" : done, count_text(report.carried, "object") +
-                                                     (carried.dry ? std::string(" ") + done : std::string()) +
-                                                     fmt::format(", {} sampled turns", text::grouped(report.turns)));
+    text +=
+        row(carried.dry ? "would be" : done,
+            count_text(report.carried, "object") + (carried.dry ? std::string(" ") + done : std::string()) +
+                fmt::format(", {} sampled {}", text::grouped(report.turns), report.turns == 1 ? "reply" : "replies"));
     text += rest_text(report);
   }
   return text;

@@ -36,6 +36,22 @@ TEST(ShareReport, ShowsAllThatAnEngineTells) {
   EXPECT_EQ(json["warnings"].size(), 1U);
 }
 
+TEST(ShareReport, FilesHaveASizeAndTakeNoMemory) {
+  const ShareReport files{.address = "dir:/mnt/nas",
+                          .answer_ms = 1,
+                          .facts = {.description = "directory /mnt/nas",
+                                    .policy = "used longest ago",
+                                    .max_bytes = 4ull << 30,
+                                    .used_bytes = 3ull << 30,
+                                    .keys = 7,
+                                    .is_on_disk = true}};
+  EXPECT_EQ(share_text(files),
+            "dir:/mnt/nas: directory /mnt/nas\n"
+            "  answers in   1.00 ms\n"
+            "  size         3.0 GiB of 4.0 GiB (the limit of this URL), evicts used longest ago\n"
+            "  objects      7\n");
+}
+
 TEST(ShareReport, LeavesOutTheRest) {
   const ShareReport little{.address = "s3://bucket", .answer_ms = 12, .facts = {.description = "S3 bucket"}};
   EXPECT_EQ(share_text(little), "s3://bucket: S3 bucket\n  answers in   12.00 ms\n");
@@ -63,7 +79,7 @@ TEST(CarriedReport, SaysWhatWasDone) {
   CarriedModels carried = some_carried(Direction::kPush);
   EXPECT_EQ(carried_text(carried),
             "0123456789ab (CPU AVX2), namespace 00ff\n"
-            "  published    3 objects, 3.0 MiB, 2 sampled turns\n"
+            "  published    3 objects, 3.0 MiB, 2 sampled replies\n"
             "  there        1 object, 0.5 MiB\n");
   EXPECT_TRUE(carried.complete());
   const auto json = nlohmann::json::parse(carried_json(carried));

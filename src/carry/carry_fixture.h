@@ -45,7 +45,7 @@ inline std::map<std::string, std::vector<std::byte>> contents_of(const sim::SimF
 class Carrying : public ::testing::Test {
  protected:
   share::EngineAccess access() {
-    return {engine_, clock_, [this](int tries) {
+    return {engine_, clock_, [this](int tries, const Error&) {
               clock_.advance_ms(1000);
               return tries < 2;
             }};

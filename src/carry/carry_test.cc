@@ -297,12 +297,14 @@ TEST_F(Carried, AnEngineThatIsGoneEndsAPull) {
   const auto found = find_namespaces(access(), kKey).value();
   share::Warehouse engine = warehouse();
   const PullTarget place{.root = inspect::kRoot, .room = mebibytes(64), .own_mark = "pull-1"};
-  world_.nodes[1] = share::FrailWorld::Node::kRefusing;
+  world_.before_call = [&] { std::ranges::fill(world_.nodes, share::FrailWorld::Node::kRefusing); };
+  EXPECT_FALSE(find_namespaces(access(), kKey)) << "a pull would say that there is nothing";
+  world_.before_call = [] {};
   EXPECT_EQ(pull(target, found.front(), engine, place, {}).error().kind, ErrorKind::kIo);
-  world_.nodes[1] = share::FrailWorld::Node::kWell;
+  std::ranges::fill(world_.nodes, share::FrailWorld::Node::kWell);
   world_.reads_hang = true;
   const CarryReport report = pull(target, found.front(), engine, place, {}).value();
-  EXPECT_EQ(report.stopped, "no answer in time");
+  EXPECT_EQ(report.stopped, "frail://engine: no answer in time");
   EXPECT_EQ(report.unusable, 0U);
   EXPECT_EQ(report.left.items + report.carried.items, segments_.size());
 }
@@ -362,7 +364,7 @@ TEST_F(Carried, AllRepliesToOnePromptGoAlong) {
       std::vector<std::vector<std::byte>>{format::encode_sampled_turn(turn(2)), format::encode_sampled_turn(turn(3))}));
   share::Warehouse engine = warehouse();
   ASSERT_TRUE(engine.put_record(before, format::encode_shared_turns({turn(4), turn(5)})).ok());
-  EXPECT_EQ(push_from(files())->turns, 1U);
+  EXPECT_EQ(push_from(files())->turns, 2U) << "of the directory";
   EXPECT_EQ(push_from(files())->turns, 0U);
   sim::SimFileSystem target;
   make_root(target);

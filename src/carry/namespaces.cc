@@ -20,19 +20,24 @@ std::vector<share::ObjectName> first_heads(const std::vector<share::ObjectName>&
   return first;
 }
 
-void look_into(Namespace& found, const share::EngineAccess& access, const std::string& key) {
+// An engine that is in trouble for longer than a command waits tells nothing of a namespace.
+bool is_trouble(const Error& error) { return error.kind == ErrorKind::kIo || error.kind == ErrorKind::kBusy; }
+
+Status look_into(Namespace& found, const share::EngineAccess& access, const std::string& key) {
   share::Warehouse warehouse(access, {.key = key, .space = found.space}, kUnusedTtlS);
   for (const auto& head : warehouse.heads(first_heads(found.names))) {
+    if (!head.ok() && is_trouble(head.error())) return head.error();
     if (!head.ok()) continue;
     found.fingerprint = head->segment.fingerprint;
     break;
   }
   const share::ObjectName about = warehouse.vault().record_name(about_key());
-  if (!std::ranges::binary_search(found.names, about)) return;
+  if (!std::ranges::binary_search(found.names, about)) return {};
   const auto records = warehouse.records({about});
-  if (!records.front().ok()) return;
+  if (!records.front().ok()) return is_trouble(records.front().error()) ? Status(records.front().error()) : Status{};
   const std::vector<std::byte>& text = *records.front();
   found.note = inspect::decode_model_note({reinterpret_cast<const char*>(text.data()), text.size()});
+  return {};
 }
 
 }  // namespace
@@ -50,7 +55,7 @@ Result<std::vector<Namespace>> find_namespaces(const share::EngineAccess& access
     if (found.empty() || found.back().space != name.space) found.push_back({.space = std::string(name.space.text())});
     found.back().names.push_back(std::move(name));
   }
-  for (Namespace& one : found) look_into(one, access, key);
+  for (Namespace& one : found) TRY(look_into(one, access, key));
   return found;
 }
 

@@ -178,15 +178,27 @@ class Push {
 
   // The engine has one record for each place. A push must not take the newest turns of servers away, so that those of
   // the directory count as older. Returns nullopt if the record would stay as it is.
-  std::optional<std::vector<std::byte>> merged(const Turns& own, const Result<std::vector<std::byte>>& record) {
+  std::optional<std::vector<std::byte>> merged(const Turns& own, const Turns& there,
+                                               const Result<std::vector<std::byte>>& record) {
     Turns all = own;
-    if (const auto there = record.ok() ? format::decode_shared_turns(*record) : Result<Turns>(record.error());
-        there.ok() && there->front().before == own.front().before) {
-      all.insert(all.end(), there->begin(), there->end());
-    }
+    all.insert(all.end(), there.begin(), there.end());
     auto contents = format::encode_shared_turns(std::move(all), format::kMostRecordBytes);
     if (record.ok() && contents == *record) return std::nullopt;
     return contents;
+  }
+
+  // The replies of a record that are to the prompt before these.
+  static Turns turns_in(const Result<std::vector<std::byte>>& record, const PrefixHash& before) {
+    auto turns = record.ok() ? format::decode_shared_turns(*record) : Result<Turns>(record.error());
+    return turns.ok() && turns->front().before == before ? std::move(*turns) : Turns();
+  }
+
+  // How many of these replies a record has, and the one before it had not.
+  static std::size_t count_new(const Turns& own, const Turns& there, const std::vector<std::byte>& contents) {
+    const Turns now = turns_in(contents, own.front().before);
+    return static_cast<std::size_t>(std::ranges::count_if(now, [&](const auto& turn) {
+      return std::ranges::find(own, turn) != own.end() && std::ranges::find(there, turn) == there.end();
+    }));
   }
 
   Status carry_turns() {
@@ -203,7 +215,9 @@ class Push {
     const auto known = warehouse_.records(names);
     std::size_t place = 0;
     for (const auto& [before, own] : turns) {
-      const auto contents = merged(own, known[place++]);
+      const auto& record = known[place++];
+      const Turns there = turns_in(record, before);
+      const auto contents = merged(own, there, record);
       if (!contents) continue;
       if (!options_.dry) {
         if (const Status written = warehouse_.put_record(before, *contents); !written.ok()) {
@@ -211,7 +225,7 @@ class Push {
           return {};
         }
       }
-      ++report_.turns;
+      report_.turns += count_new(own, there, *contents);
     }
     return {};
   }

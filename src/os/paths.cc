@@ -83,6 +83,7 @@ Result<std::string> read_private_file(const std::string& path, std::size_t most_
   const Opened file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info{};
   if (file.descriptor < 0 || ::fstat(file.descriptor, &info) != 0) return why_not(path);
+  if (S_ISDIR(info.st_mode)) return invalid(path + " is a directory, and no file");
   if ((info.st_mode & (kOthersMayRead | kOthersMayWrite)) != 0) {
     return invalid(path + " may be read or written by others: chmod 600 it");
   }

@@ -52,6 +52,7 @@ struct FrailWorld {
   std::map<ObjectName, int> touches;
   std::map<ObjectName, std::uint64_t> touched_bytes;  // of the payload, as the last touch has it
   std::optional<Error> touch_trouble = {};            // of each touch
+  std::vector<NodeId> hung_up = {};
   std::uint64_t calls = 0;
   std::uint64_t gets = 0;
   std::size_t head_bytes_asked = 0;  // of a name, at most
@@ -231,6 +232,7 @@ class FrailEngine final : public ObjectEngine {
     }
     return page;
   }
+  std::vector<NodeId> hung_up() override { return std::exchange(world_.hung_up, {}); }
   Status probe(NodeId node, std::int64_t deadline_ns) override {
     ++world_.probes;
     return visit(node, deadline_ns);

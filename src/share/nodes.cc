@@ -183,6 +183,11 @@ std::vector<NodeId> Nodes::to_probe() {
   return wanting;
 }
 
+void Nodes::note_hang_up(NodeId node) {
+  const MutexLock lock(mutex_);
+  at(node).probed = false;
+}
+
 void Nodes::note_probe(NodeId node, const Status& status, double ms) {
   const std::int64_t now_ns = clock_.monotonic_ns();
   const MutexLock lock(mutex_);

@@ -57,6 +57,9 @@ class Nodes {
   void end_read(std::int64_t begun, ByteCount bytes) EXCLUDES(mutex_);
   void note_written(ByteCount bytes, double ms) EXCLUDES(mutex_);
 
+  // The node ended connections that were idle: it is probed soon.
+  void note_hang_up(NodeId node) EXCLUDES(mutex_);
+
   // Nodes with names whose breaker wants a probe, that were never probed, that answered that they cannot serve, or that
   // were slow when they were last asked: if a request is not worth that wait, none would find out that it is over.
   std::vector<NodeId> to_probe() EXCLUDES(mutex_);

@@ -141,6 +141,7 @@ class NodeId : public Strong<struct NodeIdTag, std::uint32_t> {
 //   kBusy         the node answers, but not now (loading, CLUSTERDOWN, a moved slot): a miss
 //   kNoSpace      the engine is full and evicts nothing: stop publishing for a while
 //   kInvalid      the engine refuses us (wrong password, missing right, unknown bucket): report it once
+//   kUnsupported  of touch() only: what is there may be read, and not be renewed by us
 //   kDamaged      an answer that breaks the protocol
 constexpr bool counts_for_breaker(ErrorKind kind) { return kind == ErrorKind::kIo || kind == ErrorKind::kDamaged; }
 
@@ -154,6 +155,7 @@ struct EngineFacts {
   // Reads of all users since the engine started. Look-ups ask for many ends that are not there.
   std::optional<std::uint64_t> reads_found = {};
   std::optional<std::uint64_t> reads_missed = {};
+  bool is_on_disk = false;                 // objects are files: sizes are of a disk, and no memory
   std::vector<std::string> warnings = {};  // one line each: what is wrong, and what to do
 };
 
@@ -222,6 +224,10 @@ class ObjectEngine {
   // Does a portion of what an engine without a server of its own must do now and then, such as removing objects that
   // outlived `ttl_s`; ends about `until_ns`. Servers that publish call it about once a second.
   virtual void tidy(std::int64_t /*ttl_s*/, std::int64_t /*until_ns*/) {}
+
+  // Returns the nodes that ended connections of ours since the last call: each may have begun anew, with settings of
+  // other kinds. Without waiting.
+  virtual std::vector<NodeId> hung_up() { return {}; }
 
   // Connects anew to a node and asks whether it is well, and which nodes names belong to: if it does not know, others
   // are asked.

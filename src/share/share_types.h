@@ -34,8 +34,9 @@ struct ShareOptions {
   std::int64_t ttl_s = 7 * 24 * 3600;
   // Bytes of payloads that wait to be published; more are refused.
   ByteCount queue_limit = mebibytes(256);
-  // Called on the prober after each probe that was answered, until it returns true: then the engine can be asked what
-  // it is.
+  // Called on the prober after a probe was answered, until it returns true: then the engine can be asked what it is.
+  // After trouble, and after a node ended connections, that begins anew, for it may be another one by now; at most
+  // every ten seconds.
   std::function<bool(ObjectEngine&)> when_well = {};
 };
 

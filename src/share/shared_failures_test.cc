@@ -501,7 +501,30 @@ TEST_F(SharedStoreTest, AnEngineTellsWhatItIsOnceItIsWell) {
   for (int i = 0; i < 10; ++i) server.tick();
   std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
   for (int i = 0; i < 400; ++i) server.tick();
-  EXPECT_EQ(told, 2) << "that was all";
+  EXPECT_EQ(told, 3) << "it may have been started with other settings";
+  for (int i = 0; i < 400; ++i) server.tick();
+  EXPECT_EQ(told, 3) << "that was all";
+}
+
+// Nobody asked it anything meanwhile, so that no call failed.
+TEST_F(SharedStoreTest, AnEngineThatEndedConnectionsIsAskedWhatItIs) {
+  int told = 0;
+  ShareServer server(world_, {.when_well = [&](ObjectEngine&) { return ++told > 0; }});
+  for (int i = 0; i < 20; ++i) server.tick();
+  EXPECT_EQ(told, 1);
+  const auto hang_up = [&] {
+    world_.hung_up = {NodeId{1}};
+    const std::uint64_t probes = world_.probes;
+    server.tick();
+    EXPECT_EQ(world_.probes, probes + 1);
+  };
+  hang_up();
+  EXPECT_EQ(told, 2);
+  hang_up();
+  EXPECT_EQ(told, 2) << "not so soon again";
+  for (int i = 0; i < 20; ++i) server.tick();
+  EXPECT_EQ(told, 3);
+  EXPECT_EQ(server.store().counters().failures, 0u);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 constexpr std::int64_t kTouchRecordsEveryNs = 600 * kSecondNs;
+constexpr std::int64_t kFactsEveryNs = 10 * kSecondNs;
 constexpr std::int64_t kRefusedTouchesNs = 3600 * kSecondNs;
 // All probes of a tick together take this long, unless they are many: healing is to be noticed within seconds.
 constexpr std::int64_t kProbesNs = kSecondNs;
@@ -72,6 +73,7 @@ class SharedStore::Parts {
   void touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects);
   void note_refused_touch(const Error& error);
   void probe(const std::vector<NodeId>& wanting);
+  void tell_facts();
   Result<std::vector<std::byte>> open_record(const ObjectName& name, const HeadBytes& bytes);
 
   const std::unique_ptr<ObjectEngine> engine;
@@ -90,6 +92,8 @@ class SharedStore::Parts {
   std::atomic<bool> probing = false;
   std::atomic<bool> tidying = false;
   std::atomic<bool> distrusted = false;
+  std::atomic<bool> known = false;      // options.when_well said so, and nothing happened since
+  std::atomic<bool> facts_due = false;  // it is to be called
 
  private:
   // One try to read a payload: what came, and whether the engine has other bytes than the envelope says, or none.
@@ -102,7 +106,7 @@ class SharedStore::Parts {
   Status transfer(const ObjectName& name, const format::Envelope& envelope, Vault::Opening& opening,
                   MutableByteSpan out, std::int64_t deadline_ns, std::size_t side_by_side);
 
-  bool known_well_ = false;  // options.when_well said so; used only by probe()
+  std::int64_t next_facts_ns_ = INT64_MIN;  // used only by tell_facts()
 };
 
 Result<std::unique_ptr<SharedStore>> SharedStore::make(std::unique_ptr<ObjectEngine> engine, ShareOptions options,
@@ -282,7 +286,7 @@ void SharedStore::Parts::touch_now(NodeId node, const std::vector<ObjectEngine::
   const auto broken = engine->touch(objects, options.ttl_s, nodes.background_deadline_ns());
   if (!broken.ok()) {
     forget();
-    if (broken.error().kind == ErrorKind::kInvalid) return note_refused_touch(broken.error());
+    if (broken.error().kind == ErrorKind::kUnsupported) return note_refused_touch(broken.error());
     // It takes as long as the engine needs for hundreds of objects: that says nothing of look-ups.
     return nodes.note_trouble(node, policy::ShareCall::kTransfer, broken.error());
   }
@@ -337,8 +341,12 @@ void SharedStore::tick() {
       parts.tidying = false;
     });
   }
+  for (const NodeId node : parts.engine->hung_up()) {
+    parts.nodes.note_hang_up(node);
+    parts.known = false;
+  }
   const std::vector<NodeId> wanting = parts.nodes.to_probe();
-  if (wanting.empty() || parts.probing.exchange(true)) return;
+  if ((wanting.empty() && !parts.facts_due) || parts.probing.exchange(true)) return;
   parts.prober.post([&parts, wanting] { parts.probe(wanting); });
 }
 
@@ -347,13 +355,25 @@ void SharedStore::Parts::probe(const std::vector<NodeId>& wanting) {
   for (const NodeId node : wanting) {
     const auto count = static_cast<std::int64_t>(wanting.size());
     const std::int64_t from_ns = clock.monotonic_ns();
+    const bool was_in_trouble = !nodes.may_ask(node);
     const Status probed = engine->probe(node, from_ns + std::max(kProbesNs / count, kLeastProbeNs));
     nodes.note_probe(node, probed, os::elapsed_ms(from_ns, clock.monotonic_ns()));
     answered |= probed.ok();
+    if (probed.ok() && was_in_trouble) known = false;
   }
-  if (answered && options.when_well && !known_well_) known_well_ = options.when_well(*engine);
+  if (answered && !known) facts_due = true;
+  if (facts_due) tell_facts();
   probing = false;
   publisher.go_on();
+}
+
+void SharedStore::Parts::tell_facts() {
+  const std::int64_t now_ns = clock.monotonic_ns();
+  if (now_ns < next_facts_ns_) return;
+  next_facts_ns_ = now_ns + kFactsEveryNs;
+  facts_due = false;
+  known = true;
+  if (options.when_well && !options.when_well(*engine)) known = false;
 }
 
 void SharedStore::distrust() {

@@ -125,7 +125,7 @@ TEST_F(SharedStoreTest, UsesOfWhatOthersEncryptedAreOfAllTheirBytes) {
 // Such as a user of Valkey without `+pexpire`, or keys of S3 that only read.
 TEST_F(SharedStoreTest, AServerThatMayNotRenewReadsOnAndAsksOnceAnHour) {
   const auto used = published_segments(world_, {});
-  world_.touch_trouble = invalid("NOPERM");
+  world_.touch_trouble = unsupported("NOPERM");
   ShareServer reader(world_, {.mode = ShareMode::kRead});
   std::uint64_t asked = 0;
   for (int minute = 0; minute <= 125; ++minute) {
@@ -138,6 +138,22 @@ TEST_F(SharedStoreTest, AServerThatMayNotRenewReadsOnAndAsksOnceAnHour) {
   }
   EXPECT_EQ(asked, 3u);
   EXPECT_EQ(reader.store().counters().failures, 0u);
+}
+
+// A password that was changed says nothing of rights: uses are reported again as soon as it is right.
+TEST_F(SharedStoreTest, AServerThatMayNotLogInRenewsAgainOnceItMay) {
+  const auto used = published_segments(world_, {});
+  ShareServer server(world_);
+  world_.touch_trouble = invalid("NOAUTH Authentication required");
+  server.store().touch(used);
+  server.run_all();
+  EXPECT_GT(server.store().counters().failures, 0u);
+  world_.touch_trouble.reset();
+  server.tick(5'000);
+  world_.touches.clear();
+  server.store().touch(used);
+  server.run_all();
+  EXPECT_EQ(world_.touches.size(), used.size());
 }
 
 // An engine that renews slowly answers reads in time.

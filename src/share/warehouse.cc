@@ -19,11 +19,18 @@ constexpr std::size_t kLeastAtOnce = 64;
 
 bool may_pass(const Error& error) { return error.kind == ErrorKind::kIo || error.kind == ErrorKind::kBusy; }
 
+Error named(const EngineAccess& access, const Error& error) {
+  return {error.kind, access.engine.address() + ": " + error.message};
+}
+
 // Calls until it succeeds, the trouble is none that passes, or it was tried often enough.
 template <typename Call>
 auto patiently(const EngineAccess& access, const Call& call) {
   auto outcome = call();
-  for (int tries = 1; !outcome.ok() && may_pass(outcome.error()) && access.wait(tries); ++tries) outcome = call();
+  for (int tries = 1; !outcome.ok() && may_pass(outcome.error()); ++tries) {
+    if (!access.wait(tries, outcome.error())) return decltype(outcome)(named(access, outcome.error()));
+    outcome = call();
+  }
   return outcome;
 }
 
@@ -39,6 +46,17 @@ Vault::Identity with_writer(Vault::Identity identity) {
 }
 
 }  // namespace
+
+bool Patience::wait(int tries, const Error& trouble) {
+  constexpr std::int64_t kPauseMs = 1'000;  // a server that restarts is there after one or two
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (tries == 1) began_ns_ = now_ns;
+  if (now_ns - began_ns_ >= kLongestNs) was_in_vain_ = true;
+  if (was_in_vain_) return false;
+  if (tries == 1) tell_(trouble);
+  pause_(tries * kPauseMs);
+  return true;
+}
 
 Result<std::vector<ObjectName>> list_names(const EngineAccess& access, const std::string& space) {
   std::vector<ObjectName> names;
@@ -93,7 +111,9 @@ std::vector<HeadBytes> Warehouse::ask(const std::vector<ObjectName>& names, std:
       }
       left = std::move(again);
       places = std::move(again_places);
-      if (!left.empty() && !access_.wait(tries)) break;
+      if (left.empty() || access_.wait(tries, answers[places.front()].error())) continue;
+      for (const std::size_t place : places) answers[place] = named(access_, answers[place].error());
+      break;
     }
     if (asked) asked(answers.size());
   }

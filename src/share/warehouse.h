@@ -24,8 +24,28 @@ namespace kvkeep::share {
 struct EngineAccess {
   ObjectEngine& engine;
   os::Clock& clock;
-  // Called before a call is tried again, the first time with 1: it waits. Returns false if that was often enough.
-  std::function<bool(int)> wait;
+  // Called before a call that failed so is tried again, the first time with 1: it waits. Returns false if that was
+  // often enough.
+  std::function<bool(int, const Error&)> wait;
+};
+
+// Waits for an engine in trouble as long as a failover takes, and says so. Once that was in vain nothing is waited for
+// any more: a command ends with several calls, each of which would wait as long. Not thread safe.
+class Patience {
+ public:
+  static constexpr std::int64_t kLongestNs = 15'000'000'000;  // for one call, but for the tries themselves
+  // `pause` waits for so many milliseconds. `tell` is called when waiting begins.
+  Patience(os::Clock& clock, std::function<void(std::int64_t)> pause, std::function<void(const Error&)> tell)
+      : clock_(clock), pause_(std::move(pause)), tell_(std::move(tell)) {}
+  // As EngineAccess::wait.
+  bool wait(int tries, const Error& trouble);
+
+ private:
+  os::Clock& clock_;
+  const std::function<void(std::int64_t)> pause_;
+  const std::function<void(const Error&)> tell_;
+  std::int64_t began_ns_ = 0;  // the call that is tried
+  bool was_in_vain_ = false;
 };
 
 // So many names are listed at most.
@@ -35,7 +55,8 @@ inline constexpr std::size_t kMostListedObjects = 4'000'000;
 // and with kNoSpace if there are more than kMostListedObjects.
 Result<std::vector<ObjectName>> list_names(const EngineAccess& access, const std::string& space);
 
-// Not thread safe. All calls wait for the engine; the errors are those of object_engine.h, after the last try.
+// Not thread safe. All calls wait for the engine; the errors are those of object_engine.h, after the last try, and name
+// the engine if it is in trouble.
 class Warehouse {
  public:
   Warehouse(EngineAccess access, Vault::Identity identity, std::int64_t ttl_s);

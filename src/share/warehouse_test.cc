@@ -19,7 +19,7 @@ class WarehouseTest : public ::testing::Test {
     return {access(most_tries), {.fingerprint = kPrint, .device = device, .key = key}, 3600};
   }
   EngineAccess access(int most_tries = 3) {
-    return {engine_, clock_, [this, most_tries](int tries) {
+    return {engine_, clock_, [this, most_tries](int tries, const Error&) {
               waits_ += 1;
               clock_.advance_ms(1000);
               if (tries == heals_after_) std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
@@ -35,6 +35,12 @@ class WarehouseTest : public ::testing::Test {
       if (head.ok()) good.push_back(std::move(*head));
     }
     return good;
+  }
+
+  double ms_of(const std::function<void()>& action) {
+    const std::int64_t from_ns = clock_.monotonic_ns();
+    action();
+    return os::elapsed_ms(from_ns, clock_.monotonic_ns());
   }
 
   const FingerprintHash kPrint = sim::sample_fingerprint(1);
@@ -146,6 +152,29 @@ TEST_F(WarehouseTest, TroubleThatStaysIsAnErrorAfterAFewTries) {
   world_.full = true;
   EXPECT_EQ(own.put_record(PrefixHash{}, std::vector<std::byte>(5)).error().kind, ErrorKind::kNoSpace);
   EXPECT_EQ(waits_, 6) << "a full engine is not asked again";
+}
+
+// A command ends with several calls, each of which would wait as long.
+TEST_F(WarehouseTest, PatienceIsToldOfAndEndsOnce) {
+  int told = 0;
+  Patience patience(
+      clock_, [&](std::int64_t ms) { clock_.advance_ms(ms); },
+      [&](const Error& trouble) {
+        ++told;
+        EXPECT_EQ(trouble.message, "connection refused");
+      });
+  const EngineAccess patient{engine_, clock_,
+                             [&](int tries, const Error& trouble) { return patience.wait(tries, trouble); }};
+  const auto list = [&] { return list_names(patient, ""); };
+  EXPECT_TRUE(list().ok());
+  EXPECT_EQ(told, 0);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
+  EXPECT_NEAR(ms_of([&] { EXPECT_EQ(list().error().message, "frail://engine: connection refused"); }), 15'000, 1);
+  EXPECT_EQ(told, 1);
+  EXPECT_NEAR(ms_of([&] { EXPECT_FALSE(list().ok()); }), 0, 1) << "that was in vain before";
+  EXPECT_EQ(told, 1);
+  std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
+  EXPECT_TRUE(list().ok());
 }
 
 TEST_F(WarehouseTest, RecordsComeBack) {

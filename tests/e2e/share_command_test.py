@@ -185,6 +185,8 @@ class Sliceable(FilledCase):
     def test_devices(self):
         url = f"dir:{fresh_directory('shared')}"
         other = share("push", url, "--kv-disk-dir", self.filled, "--device", "another CPU")["models"][0]
+        warned = run_program("share", "push", "--share", url, "--kv-disk-dir", self.filled, "--device", "a typo", "--dry-run")
+        self.assertIn("--device a typo: the directory notes that CPU", warned.stdout + warned.stderr)
         anywhere = share("push", url, "--kv-disk-dir", self.filled, "--share-across-devices")["models"][0]
         self.assertNotEqual(other["space"], anywhere["space"])
         refused = run_program("share", "pull", "--share", url, "--kv-disk-dir", fresh_path("none"))

@@ -64,14 +64,20 @@ Status DirectoryEngine::reach() {
   {
     const MutexLock lock(mutex_);
     if (is_there) reached_ = true;
-    if (is_there || listed.error().kind != ErrorKind::kNotFound) return is_there ? Status{} : Status(listed.error());
-    if (reached_) return io_error("the directory " + root_ + " is gone: is its file system still mounted?");
+    if (is_there) return {};
+    if (reached_ && listed.error().kind != ErrorKind::kNotFound) return listed.error();
+    if (reached_) {
+      return io_error("the directory " + root_ +
+                      " is gone: mount its file system again or, if somebody removed it, make it");
+    }
   }
   const auto directory = files_.list(options_.path);
   if (!directory.ok() && directory.error().kind == ErrorKind::kNotFound) {
     return not_found("the directory " + options_.path +
                      " is not there: mount its file system, or make the directory if it is new");
   }
+  if (!directory.ok() && files_.open(options_.path).ok()) return not_found(options_.path + " is a file, no directory");
+  if (listed.error().kind != ErrorKind::kNotFound) return listed.error();
   if (!options_.makes_folder) return directory.ok() ? Status{} : Status(directory.error());
   TRY(files_.make_directories(root_));
   const MutexLock lock(mutex_);
@@ -160,7 +166,9 @@ Result<std::vector<ObjectName>> DirectoryEngine::touch(const std::vector<Touched
     const Error error = explain_absence(set.error());
     if (error.kind == ErrorKind::kNotFound) continue;
     // Such as a file system that is mounted to be read only.
-    if (error.kind == ErrorKind::kIo && reach().ok()) return invalid("times of files cannot be set: " + error.message);
+    if (error.kind == ErrorKind::kIo && reach().ok()) {
+      return unsupported("times of files cannot be set: " + error.message);
+    }
     return error;
   }
   return std::vector<ObjectName>{};  // each is one file
@@ -227,7 +235,11 @@ void DirectoryEngine::tidy(std::int64_t ttl_s, std::int64_t until_ns) {
 
 Result<EngineFacts> DirectoryEngine::facts(std::int64_t) {
   TRY(reach());
-  EngineFacts facts{.description = "directory " + options_.path, .policy = "used longest ago"};
+  EngineFacts facts{.description = "directory " + options_.path, .policy = "used longest ago", .is_on_disk = true};
+  if (!files_.list(root_).ok()) {
+    facts.warnings.push_back(
+        root_ + " is not there: servers make it when they start. If some run, somebody removed it: make it");
+  }
   std::vector<StoredFile> files;
   for (const std::string& folder : object_folders(files_, root_)) add_files(files_, folder, files);
   ByteCount used;

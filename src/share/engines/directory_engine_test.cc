@@ -212,12 +212,24 @@ TEST(DirectoryEngine, WhoOnlyLooksMakesNothing) {
   const auto facts = engine->facts(soon());
   ASSERT_TRUE(facts.ok()) << facts.error().message;
   EXPECT_EQ(facts->keys, 0U);
-  EXPECT_TRUE(facts->warnings.empty());
+  ASSERT_EQ(facts->warnings.size(), 1U);
+  EXPECT_NE(facts->warnings.front().find("/kv1 is not there"), std::string::npos);
   EXPECT_EQ(engine->heads({object_name(1)}, 10, soon()).front().error().kind, ErrorKind::kNotFound);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
   ASSERT_TRUE(open_engine("dir:" + folder.path())->put(object_name(1), bytes, bytes, 3600, soon()).ok());
   EXPECT_TRUE(look()->heads({object_name(1)}, 10, soon()).front().ok());
+  EXPECT_TRUE(look()->facts(soon())->warnings.empty());
+}
+
+TEST(DirectoryEngine, AFileIsRefusedAtTheStart) {
+  const auto folder = *os::TemporaryDirectory::make("kvkeep-share-");
+  const std::string path = folder.path() + "/model.gguf";
+  std::ofstream(path) << "no directory";
+  const auto refused = make_engine(*parse_engine_url("dir:" + path), {}, os::real_clock(), os::real_file_system());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(refused.error().message.find("is a file"), std::string::npos) << refused.error().message;
 }
 
 // Such as a share that is mounted to be read only: objects are read on, and their uses are not reported.
@@ -229,7 +241,7 @@ TEST(DirectoryEngine, TimesThatCannotBeSetAreARefusalAndNoTrouble) {
   const std::vector<std::byte> bytes = sim::sample_bytes(1, 500);
   ASSERT_TRUE(engine.put(object_name(1), bytes, bytes, 3600, kFar).ok());
   files.set_plan({sim::FaultKind::kFailForever, 1, {sim::Operation::kSetModified}});
-  EXPECT_EQ(engine.touch({{object_name(1), 500}}, 3600, kFar).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(engine.touch({{object_name(1), 500}}, 3600, kFar).error().kind, ErrorKind::kUnsupported);
   files.heal();
   EXPECT_TRUE(engine.touch({{object_name(1), 500}}, 3600, kFar).ok());
   files.set_plan({sim::FaultKind::kFailForever, 1, {sim::Operation::kSetModified, sim::Operation::kList}});
@@ -288,6 +300,27 @@ TEST(EngineUrls, AreReadAsTheyAreDocumented) {
   ASSERT_TRUE(directory.ok());
   EXPECT_EQ(directory->path, "/mnt/nas");
   EXPECT_EQ(directory->limit, mebibytes(3 * 1024));
+}
+
+TEST(EngineUrls, ALastSlashIsTaken) {
+  EXPECT_EQ(parse_engine_url("redis://a:7000/")->hosts, (std::vector<HostPort>{{"a", 7000}}));
+  EXPECT_EQ(parse_engine_url("valkeys://a/?ca=/x")->hosts, (std::vector<HostPort>{{"a", 6379}}));
+}
+
+TEST(EngineUrls, ErrorsNameThePartThatIsWrong) {
+  const std::map<std::string, std::string> parts{{"valkey://a:6379/3", "database"},
+                                                 {"valkey://a:99999", "port"},
+                                                 {"valkey://a:x", "port"},
+                                                 {"valkey://a:1,valkey://b:2", "scheme"},
+                                                 {"valkey://a:1, b:2", "blank"},
+                                                 {"valkey://a?ca=/x", "valkeys://"},
+                                                 {"s3://ab?endpoint=http://x", "fewer than 3"},
+                                                 {"http://a", "is none of"}};
+  for (const auto& [text, part] : parts) {
+    const auto url = parse_engine_url(text);
+    ASSERT_FALSE(url.ok()) << text;
+    EXPECT_NE(url.error().message.find(part), std::string::npos) << url.error().message;
+  }
 }
 
 TEST(EngineUrls, OthersAreRefusedWithTheSpelling) {
@@ -378,9 +411,37 @@ TEST(EngineSecrets, ComeFromTheEnvironmentOrFilesThatNobodyElseReads) {
     const auto all = {alone->user, alone->password, alone->access_key, alone->secret_key, alone->session_token};
     EXPECT_EQ(std::ranges::count(all, text), 1) << name;
   }
+  EXPECT_EQ(secrets->password_from, "the file " + path);
+  const auto both = read_engine_secrets({{"KVKEEP_SHARE_PASSWORD", "a"}, {"KVKEEP_SHARE_PASSWORD_FILE", path}});
+  ASSERT_FALSE(both.ok()) << "nobody knows which one is right";
+  EXPECT_NE(both.error().message.find("KVKEEP_SHARE_PASSWORD_FILE"), std::string::npos);
   std::filesystem::permissions(path, std::filesystem::perms::others_read, std::filesystem::perm_options::add);
   EXPECT_EQ(read_secret_file(path).error().kind, ErrorKind::kInvalid);
   EXPECT_FALSE(read_secret_file(folder.path() + "/none").ok());
+  const auto folder_as_secret = read_secret_file(folder.path());
+  ASSERT_FALSE(folder_as_secret.ok());
+  EXPECT_NE(folder_as_secret.error().message.find("is a directory"), std::string::npos) << "and no chmod is advised";
+}
+
+TEST(EngineSecrets, AFileHasOneLine) {
+  const auto folder = *os::TemporaryDirectory::make("kvkeep-secret-");
+  int number = 0;
+  const auto read = [&](const std::string& contents) {
+    const std::string path = folder.path() + "/" + std::to_string(++number);
+    std::ofstream(path) << contents;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+    return read_secret_file(path);
+  };
+  for (const char* one : {"secret", "secret\n", "secret\r\n", "secret\n\n"}) {
+    const auto secret = read(one);
+    ASSERT_TRUE(secret.ok()) << secret.error().message;
+    EXPECT_EQ(*secret, "secret");
+  }
+  for (const char* more : {"a\nb", "a\nb\n", "\na", "a\rb\n", ""}) {
+    const auto secret = read(more);
+    ASSERT_FALSE(secret.ok()) << more;
+    EXPECT_EQ(secret.error().kind, ErrorKind::kInvalid);
+  }
 }
 
 }  // namespace

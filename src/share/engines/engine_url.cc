@@ -80,18 +80,34 @@ std::optional<HostPort> parse_host(std::string_view text) {
 
 bool is_this_machine(std::string_view host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
+// Which part of a node is wrong.
+Error misspelled_node(std::string_view node, const EngineUrl& url) {
+  const std::string shown = "'" + std::string(node) + "'";
+  if (node.contains("://")) {
+    return invalid("the node " + shown +
+                   " of the shared tier's URL has a scheme, which stands before the first one only");
+  }
+  if (node.contains('/'))
+    return invalid("the node " + shown + " names a database: kvkeep uses database 0, leave it out");
+  if (node.contains(' ')) return invalid("the node " + shown + " of the shared tier's URL has a blank");
+  const std::size_t colon = node.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return misspelled(url.text);
+  return invalid("the port of the node " + shown + " is no number from 1 to 65535");
+}
+
 Status parse_valkey(std::string_view rest, EngineUrl& url) {
   TRY_ASSIGN(const Options options, take_options(rest, {"ca"}));
   if (const auto ca = options.find("ca"); ca != options.end()) url.ca_file = ca->second;
-  if (!url.ca_file.empty() && !url.tls) return invalid("a CA is of use with valkeys:// only");
+  if (!url.ca_file.empty() && !url.tls) return invalid("the option ca= needs valkeys://, which uses TLS");
+  if (rest.ends_with('/')) rest.remove_suffix(1);  // other programs print URLs so
   while (!rest.empty()) {
     const std::string_view one = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
     if (one.find('@') != std::string_view::npos) {
-      return invalid("the shared tier's URL may have no password: set KVKEEP_SHARE_PASSWORD_FILE");
+      return invalid("the shared tier's URL must not contain a password: set KVKEEP_SHARE_PASSWORD_FILE");
     }
     const auto host = parse_host(one);
-    if (!host) return misspelled(url.text);
+    if (!host) return misspelled_node(one, url);
     url.hosts.push_back(*host);
   }
   if (url.hosts.empty() || url.hosts.size() > kMostHosts) return misspelled(url.text);
@@ -111,7 +127,8 @@ Status parse_s3(std::string_view rest, EngineUrl& url) {
   url.bucket = rest.substr(0, slash);
   if (slash != std::string_view::npos) url.prefix = rest.substr(slash + 1);
   while (url.prefix.ends_with('/')) url.prefix.pop_back();
-  if (url.bucket.size() < 3 || !is_key_text(url.bucket) || !is_key_text(url.prefix) || url.prefix.starts_with('/')) {
+  if (url.bucket.size() < 3) return invalid("the bucket of the shared tier has fewer than 3 letters");
+  if (!is_key_text(url.bucket) || !is_key_text(url.prefix) || url.prefix.starts_with('/')) {
     return invalid("the bucket and prefix of the shared tier may have lower-case letters, digits and . - _ only");
   }
   url.region = options.contains("region") ? options["region"] : "us-east-1";
@@ -138,13 +155,17 @@ Status parse_directory(std::string_view rest, EngineUrl& url) {
   return {};
 }
 
+std::string value_of(const os::Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
 // A variable, or the contents of the file that the variable NAME_FILE names.
 Result<std::string> variable_or_file(const os::Environment& environment, const std::string& name) {
-  if (const auto file = environment.find(name + "_FILE"); file != environment.end() && !file->second.empty()) {
-    return read_secret_file(file->second);
-  }
-  const auto value = environment.find(name);
-  return value == environment.end() ? std::string() : value->second;
+  const std::string file = value_of(environment, name + "_FILE");
+  const std::string value = value_of(environment, name);
+  if (!file.empty() && !value.empty()) return invalid(name + " and " + name + "_FILE are both set: unset one of them");
+  return file.empty() ? Result<std::string>(value) : read_secret_file(file);
 }
 
 }  // namespace
@@ -181,6 +202,9 @@ Result<std::string> read_secret_file(const std::string& path) {
   if (!text.ok()) return Error{text.error().kind, "the secret's file " + text.error().message};
   while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
   if (text->empty()) return invalid("the secret's file " + path + " is empty");
+  if (text->find_first_of("\n\r") != std::string::npos) {
+    return invalid("the secret's file " + path + " has more than one line: it must hold the secret and nothing else");
+  }
   return text;
 }
 
@@ -202,14 +226,12 @@ std::vector<std::string> exposed_secrets(const EngineUrl& url, const EngineSecre
 
 Result<EngineSecrets> read_engine_secrets(const os::Environment& environment) {
   EngineSecrets secrets;
-  const auto value_of = [&](std::string_view name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string() : found->second;
-  };
-  secrets.user = value_of("KVKEEP_SHARE_USER");
-  secrets.access_key = value_of("AWS_ACCESS_KEY_ID");
-  secrets.session_token = value_of("AWS_SESSION_TOKEN");
+  secrets.user = value_of(environment, "KVKEEP_SHARE_USER");
+  secrets.access_key = value_of(environment, "AWS_ACCESS_KEY_ID");
+  secrets.session_token = value_of(environment, "AWS_SESSION_TOKEN");
   TRY_ASSIGN(secrets.password, variable_or_file(environment, "KVKEEP_SHARE_PASSWORD"));
+  const std::string file = value_of(environment, "KVKEEP_SHARE_PASSWORD_FILE");
+  secrets.password_from = file.empty() ? "KVKEEP_SHARE_PASSWORD" : "the file " + file;
   TRY_ASSIGN(secrets.secret_key, variable_or_file(environment, "AWS_SECRET_ACCESS_KEY"));
   return secrets;
 }

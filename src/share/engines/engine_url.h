@@ -47,6 +47,7 @@ Result<EngineUrl> parse_engine_url(std::string_view text);
 struct EngineSecrets {
   std::string user = {};
   std::string password = {};
+  std::string password_from = {};  // "KVKEEP_SHARE_PASSWORD", or "the file PATH"
   std::string access_key = {};
   std::string secret_key = {};
   std::string session_token = {};
@@ -57,14 +58,14 @@ inline constexpr std::array<std::string_view, 7> kSecretVariables{
     "KVKEEP_SHARE_USER",     "KVKEEP_SHARE_PASSWORD",      "KVKEEP_SHARE_PASSWORD_FILE", "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY_FILE", "AWS_SESSION_TOKEN"};
 
-// Reads these variables. Fails if a file cannot be read.
+// Reads these variables. Fails if a file cannot be read, or a variable and its companion are both set.
 Result<EngineSecrets> read_engine_secrets(const os::Environment& environment);
 
 // Returns a line for each secret that others on the network can read on its way, and what to do.
 std::vector<std::string> exposed_secrets(const EngineUrl& url, const EngineSecrets& secrets);
 
 // Returns the contents of a file that holds one secret, without the line's end. kInvalid if it is empty, has more than
-// 4 KiB, others than its owner may read it, or it belongs to another user.
+// one line or 4 KiB, others than its owner may read it, or it belongs to another user.
 Result<std::string> read_secret_file(const std::string& path);
 
 }  // namespace kvkeep::share

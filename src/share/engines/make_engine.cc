@@ -23,7 +23,7 @@ Made make_directory(const EngineUrl& url, os::Clock& clock, os::FileSystem& file
   // Any other trouble may pass, and is waited for as with the other engines.
   const Status reached = engine->probe(NodeId{0}, clock.monotonic_ns() + kFirstContactNs);
   if (!reached.ok() && reached.error().kind == ErrorKind::kNotFound) {
-    return invalid("the shared tier " + url.text + ": " + reached.error().message);
+    return invalid(reached.error().message);
   }
   return std::unique_ptr<ObjectEngine>(std::move(engine));
 }
@@ -35,7 +35,11 @@ Made make_valkey(const EngineUrl& url, const EngineSecrets& secrets, os::Clock& 
   if (!secrets.user.empty() && secrets.password.empty()) {
     return invalid("KVKEEP_SHARE_USER is set without KVKEEP_SHARE_PASSWORD_FILE or KVKEEP_SHARE_PASSWORD");
   }
-  ValkeyAccess access{.tls = url.tls, .ca_file = url.ca_file, .user = secrets.user, .password = secrets.password};
+  ValkeyAccess access{.tls = url.tls,
+                      .ca_file = url.ca_file,
+                      .user = secrets.user,
+                      .password = secrets.password,
+                      .password_from = secrets.password_from};
   return std::unique_ptr<ObjectEngine>(std::make_unique<ValkeyEngine>(url, std::move(access), clock));
 }
 

@@ -119,12 +119,12 @@ Status S3Engine::copy(std::span<const Touched> objects) {
     const Status& status = responses[i].status;
     const bool is_done = status.ok() || status.error().kind == ErrorKind::kNotFound;
     young_.put(objects[i].name, true, clock_.monotonic_ns() + (is_done ? kLookEveryNs : kCopyAgainNs));
-    if (is_done || (!copied.ok() && copied.error().kind == ErrorKind::kInvalid)) continue;
-    copied = status.error().kind == ErrorKind::kInvalid ? status
-                                                        : busy(
-                                                              "objects in use are not renewed: copying one onto "
-                                                              "itself failed (" +
-                                                              status.error().message + ")");
+    if (is_done || (!copied.ok() && copied.error().kind == ErrorKind::kUnsupported)) continue;
+    // Keys that may not read at all are refused before, when the age of objects is asked for.
+    const std::string& why = status.error().message;
+    copied = status.error().kind == ErrorKind::kInvalid
+                 ? unsupported(why)
+                 : busy("objects in use are not renewed: copying one onto itself failed (" + why + ")");
   }
   return copied;
 }

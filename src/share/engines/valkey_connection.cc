@@ -219,6 +219,21 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
   return connection;
 }
 
+namespace {
+
+// The server's words tell neither what was sent nor where it came from.
+std::string log_in_advice(std::string_view refusal, const ValkeyAccess& access) {
+  if (access.password.empty()) {
+    return refusal.starts_with("NOAUTH") ? ": no password is set (KVKEEP_SHARE_PASSWORD_FILE)"
+                                         : ": as the default user, without a password";
+  }
+  const std::string user =
+      access.user.empty() ? "the default user (KVKEEP_SHARE_USER is not set)" : "user '" + access.user + "'";
+  return ": as " + user + " with the password of " + access.password_from;
+}
+
+}  // namespace
+
 Status ValkeyConnection::authenticate(const ValkeyAccess& access, std::int64_t deadline_ns) {
   if (access.password.empty()) {
     queue({"PING"});
@@ -229,8 +244,10 @@ Status ValkeyConnection::authenticate(const ValkeyAccess& access, std::int64_t d
   }
   TRY(send(deadline_ns));
   TRY_ASSIGN(const ValkeyReply reply, receive(kSmallReplyBytes, deadline_ns));
-  if (reply.kind == ValkeyReply::Kind::kError) return valkey_error(reply.text);
-  return {};
+  if (reply.kind != ValkeyReply::Kind::kError) return {};
+  Error error = valkey_error(reply.text);
+  if (error.kind == ErrorKind::kInvalid) error.message += log_in_advice(reply.text, access);
+  return error;
 }
 
 // Silence is time without a byte in which somebody waits: a thread that was given no processor says nothing of the
@@ -281,7 +298,9 @@ Status ValkeyConnection::send(const TransferLimits& limits) {
     if (done != 0) return {};
     // Until its handshake is over, TLS waits for the other side before it sends.
     const bool for_reading = wire_->tls != nullptr && SSL_want_read(wire_->tls);
-    if (!wait(for_reading, limits)) return io_error("no answer in time");
+    if (wait(for_reading, limits)) continue;
+    return io_error(for_reading ? "no answer to TLS in time: does this port speak it (valkey:// is without)?"
+                                : "no answer in time");
   }
 }
 

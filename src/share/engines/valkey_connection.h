@@ -43,6 +43,7 @@ struct ValkeyAccess {
   std::string ca_file = {};  // empty: the system's
   std::string user = {};
   std::string password = {};
+  std::string password_from = {};  // as in EngineSecrets
 };
 
 // Not thread safe. After an error of kIo or kDamaged the connection is of no more use.

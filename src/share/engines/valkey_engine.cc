@@ -233,6 +233,7 @@ Result<ValkeyEngine::Connection> ValkeyEngine::take(NodeId node, std::int64_t de
       Connection connection = std::move(idle.back());
       idle.pop_back();
       if (connection->quiet()) return connection;
+      hung_up_.insert(node);
     }
     address = addresses_[node];
   }
@@ -394,7 +395,10 @@ Result<bool> ValkeyEngine::touch(const Touched& object, std::string_view ttl_ms,
   std::vector<bool> there;
   for (std::uint64_t i = 0; i <= pieces; ++i) {
     TRY_ASSIGN(const ValkeyReply reply, lent->receive(kSmallBytes, deadline_ns));
-    if (Status ok = check(reply, node); !ok.ok()) touched = std::move(ok);
+    if (Status ok = check(reply, node); !ok.ok()) {
+      // The rights to read and to renew are two. Whoever may not log in comes no further than take().
+      touched = reply.text.starts_with("NOPERM") ? Status(unsupported(ok.error().message)) : std::move(ok);
+    }
     there.push_back(reply.number == 1);
   }
   lent.settled();
@@ -445,6 +449,17 @@ Result<NamesPage> ValkeyEngine::list(const std::string& space, const std::string
 }
 
 // ---- nodes ----
+
+std::vector<NodeId> ValkeyEngine::hung_up() {
+  const MutexLock lock(mutex_);
+  for (auto& [node, idle] : idle_) {
+    const auto is_dead = [](const Connection& connection) { return !connection->quiet(); };
+    if (std::erase_if(idle, is_dead) > 0) hung_up_.insert(node);
+  }
+  std::vector<NodeId> nodes(hung_up_.begin(), hung_up_.end());
+  hung_up_.clear();
+  return nodes;
+}
 
 // A node that hangs leaves half of the time to the others.
 Status ValkeyEngine::probe(NodeId node, std::int64_t deadline_ns) {

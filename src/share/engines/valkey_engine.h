@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,7 @@ class ValkeyEngine final : public ObjectEngine {
   Status remove(const ObjectName& name, std::int64_t deadline_ns) override;
   // Pages of SCAN, one node after the other.
   Result<NamesPage> list(const std::string& space, const std::string& from, std::int64_t deadline_ns) override;
+  std::vector<NodeId> hung_up() override EXCLUDES(mutex_);
   Status probe(NodeId node, std::int64_t deadline_ns) override;
   Result<EngineFacts> facts(std::int64_t deadline_ns) override;
 
@@ -117,6 +119,7 @@ class ValkeyEngine final : public ObjectEngine {
   SlotMap slots_;
   Mutex mutex_;
   std::map<NodeId, std::vector<Connection>> idle_ GUARDED_BY(mutex_);
+  std::set<NodeId> hung_up_ GUARDED_BY(mutex_);                 // since hung_up() was asked
   std::map<NodeId, std::string> addresses_ GUARDED_BY(mutex_);  // resolved
   std::uint32_t asked_ GUARDED_BY(mutex_) = 0;                  // for another node's names, so far
 };

@@ -180,11 +180,54 @@ TEST(ValkeyEngine, AUserOfFewRightsIsEnough) {
   const auto listed = engine->list("", "", soon());
   ASSERT_TRUE(listed.ok());
   EXPECT_EQ(listed->names, std::vector{object_name(1)});
+  server.cli({"ACL", "SETUSER", "kvkeep", "-pexpire"});
+  EXPECT_EQ(engine->touch({{object_name(1), 3 << 20}}, 100, soon()).error().kind, ErrorKind::kUnsupported);
+  EXPECT_TRUE(read_payload(*engine, object_name(1), kSomeHead.size(), 3 << 20).ok());
   EXPECT_TRUE(engine->remove(object_name(1), soon()).ok());
 
   const auto stranger = open_engine(server.url(), {.user = "kvkeep", .password = "wrong"});
   EXPECT_EQ(stranger->probe(NodeId{0}, soon()).error().kind, ErrorKind::kInvalid);
   EXPECT_EQ(put_object(*stranger, 1, 100).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(stranger->touch({{object_name(1), 100}}, 100, soon()).error().kind, ErrorKind::kInvalid)
+      << "that is no right to renew which it lacks";
+}
+
+TEST(ValkeyEngine, AServerThatWasStartedAnewIsNoticedWithoutACall) {
+  ValkeyServer server;
+  const auto engine = open_engine(server.url());
+  ASSERT_TRUE(put_object(*engine, 1, 100).ok());
+  EXPECT_TRUE(engine->hung_up().empty());
+  server.kill();
+  server.start();
+  EXPECT_EQ(engine->hung_up(), std::vector{NodeId{0}});
+  EXPECT_TRUE(engine->hung_up().empty()) << "told once";
+  ASSERT_TRUE(put_object(*engine, 1, 100).ok());
+  server.kill();
+  server.start();
+  EXPECT_TRUE(put_object(*engine, 1, 100).ok()) << "over a connection of its own";
+  EXPECT_EQ(engine->hung_up(), std::vector{NodeId{0}});
+}
+
+// Which of the names, variables and files is wrong, nobody sees from the server's own words.
+TEST(ValkeyEngine, ALogInThatFailsNamesTheUserAndWhereThePasswordCameFrom) {
+  ValkeyServer server({"--requirepass", "right"});
+  const auto why = [&](const EngineSecrets& secrets) {
+    const Status probed = open_engine(server.url(), secrets)->probe(NodeId{0}, soon());
+    return probed.ok() ? std::string() : probed.error().message;
+  };
+  EXPECT_EQ(why({.password = "right", .password_from = "KVKEEP_SHARE_PASSWORD"}), "");
+  const std::string without = why({});
+  EXPECT_NE(without.find("NOAUTH"), std::string::npos) << without;
+  EXPECT_NE(without.find("KVKEEP_SHARE_PASSWORD_FILE"), std::string::npos) << without;
+  const std::string nameless = why({.password = "wrong", .password_from = "KVKEEP_SHARE_PASSWORD"});
+  EXPECT_NE(nameless.find("WRONGPASS"), std::string::npos) << nameless;
+  EXPECT_NE(nameless.find("the default user"), std::string::npos) << nameless;
+  EXPECT_NE(nameless.find("KVKEEP_SHARE_USER"), std::string::npos) << nameless;
+  EXPECT_NE(nameless.find("password of KVKEEP_SHARE_PASSWORD"), std::string::npos) << nameless;
+  const std::string named = why({.user = "someone", .password = "wrong", .password_from = "the file /etc/pw"});
+  EXPECT_NE(named.find("user 'someone'"), std::string::npos) << named;
+  EXPECT_NE(named.find("password of the file /etc/pw"), std::string::npos) << named;
+  for (const std::string& text : {without, nameless, named}) EXPECT_EQ(text.find("wrong "), std::string::npos) << text;
 }
 
 TEST(ValkeyEngine, ObjectsLeaveAfterTheirTimeUnlessTheyAreUsed) {
