@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cache/cache_test_fixture.h"
+#include "explain/comparison.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -192,6 +193,101 @@ TEST(CacheHistoriesMutants, AreCaught) {
   for (const Mutant mutant : {Mutant::kForgetsOlder, Mutant::kForgetsSiblings, Mutant::kWrongPlace}) {
     EXPECT_NE(compare(kHybridModel, mutant, 1, 40), "") << static_cast<int>(mutant);
   }
+}
+
+// ---- the known text that is nearest to a prompt ----
+
+std::size_t shared_beginning(const Tokens& a, const Tokens& b) { return common_prefix(a, b); }
+
+// The twin: how many stretches of the prompt a known text has, both from where they differ on.
+std::size_t shared_stretches_after(const Tokens& prompt, const Tokens& known, std::size_t at) {
+  const auto stretches = [at](const Tokens& tokens) {
+    std::set<Tokens> found;
+    for (std::size_t i = at; i + explain::kLeastRun <= tokens.size(); ++i) {
+      const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(i);
+      found.emplace(begin, begin + static_cast<std::ptrdiff_t>(explain::kLeastRun));
+    }
+    return found;
+  };
+  const std::set<Tokens> mine = stretches(prompt);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(stretches(known), [&](const Tokens& each) { return mine.contains(each); }));
+}
+
+// Texts of a few phrases that leave each other anywhere.
+Tokens phrases(std::mt19937_64& random) {
+  Tokens made;
+  for (std::size_t count = 1 + random() % 5; count > 0; --count) {
+    const TokenId first = 100 + 40 * static_cast<TokenId>(random() % 3);
+    for (TokenId i = 0; i < static_cast<TokenId>(9 + random() % 9); ++i) made.push_back(first + i);
+  }
+  return made;
+}
+
+std::string check_nearest(World& world, const std::vector<Tokens>& texts, const Tokens& prompt) {
+  const Branch found = world.cache->branch(prompt, SIZE_MAX);
+  std::size_t at = 0;
+  for (const Tokens& text : texts) at = std::max(at, shared_beginning(text, prompt));
+  if (found.at.value() != at) return "the wrong place";
+  std::size_t most = 0;
+  bool any = false;
+  for (const Tokens& text : texts) {
+    if (shared_beginning(text, prompt) < at || text.size() == at) continue;
+    any = true;
+    most = std::max(most, shared_stretches_after(prompt, text, at));
+  }
+  if (found.next.empty()) return any ? "no known text where there is some" : "";
+  const Tokens whole = head(prompt, at) + found.next;
+  if (std::ranges::find(texts, whole) == texts.end()) return "a text that nobody stored";
+  const std::size_t shared = prompt.size() - at < explain::kLeastRun ? most : shared_stretches_after(prompt, whole, at);
+  return shared == most ? "" : "another text has more in common";
+}
+
+TEST(NearestKnownText, HasMostInCommon) {
+  const std::uint64_t seed = history_seed();
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    std::mt19937_64 random(seed + round);
+    World world;
+    world.open_without_disk();
+    std::vector<Tokens> texts;
+    for (std::size_t i = 0; i < explain::kMostAlike; ++i) {
+      texts.push_back(phrases(random));
+      world.clock.advance_ms(1);
+      ASSERT_TRUE(world.keep(texts.back(), 1 + random() % 30));
+      const Tokens prompt = phrases(random);
+      ASSERT_EQ(check_nearest(world, texts, prompt), "") << "seed " << seed << " round " << round << " text " << i;
+    }
+  }
+}
+
+TEST(NearestKnownText, OfEqualOnesIsTheNewest) {
+  World world;
+  world.open_without_disk();
+  const Tokens begin = conversation(100, 40);
+  const Tokens end = conversation(300, 40);
+  for (const TokenId value : {1, 2, 3}) {
+    world.clock.advance_ms(1);
+    ASSERT_TRUE(world.keep(begin + Tokens{value} + end));
+  }
+  EXPECT_EQ(world.cache->branch(begin + Tokens{9} + end, SIZE_MAX).next, Tokens{3} + end);
+  world.clock.advance_ms(1);
+  world.use(begin + Tokens{2} + end);
+  EXPECT_EQ(world.cache->branch(begin + Tokens{9} + end, SIZE_MAX).next, Tokens{2} + end);
+  EXPECT_EQ(world.cache->branch(begin + Tokens{9} + end, 3).next, head(Tokens{2} + end, 3));
+}
+
+// Many new texts that leave one text late hide no older one that differs early.
+TEST(NearestKnownText, IsFoundAmongManyForms) {
+  World world;
+  world.open_without_disk();
+  const Tokens begin = conversation(100, 40);
+  const Tokens end = conversation(300, 60);
+  ASSERT_TRUE(world.keep(begin + Tokens{1} + end));
+  for (TokenId value = 0; value < 40; ++value) {
+    world.clock.advance_ms(1);
+    ASSERT_TRUE(world.keep(begin + Tokens{2} + conversation(500, 50) + Tokens{1000 + value} + conversation(700, 20)));
+  }
+  EXPECT_EQ(world.cache->branch(begin + Tokens{9} + end, SIZE_MAX).next, Tokens{1} + end);
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ struct LoadResult {
   double shared_ms = 0;
 };
 
-// Where a prompt leaves the known text, and what follows there on the known path that was used last.
+// Where a prompt leaves the known text, and what follows there in the known text that has most in common with the rest
+// of the prompt: of at most explain::kMostAlike texts, and of equal ones in the newest.
 struct Branch {
   Position at;
   std::vector<TokenId> next;  // empty: nothing follows

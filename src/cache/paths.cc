@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/media_ids.h"
+#include "explain/comparison.h"
 
 namespace kvkeep::cache {
 
@@ -96,36 +97,146 @@ void append(std::vector<TokenId>& to, TokenSpan tokens, std::size_t limit) {
   to.insert(to.end(), wanted.begin(), wanted.end());
 }
 
-// Among the segments that begin where the cursor's ends.
-std::optional<SegmentId> used_last_below(const SegmentTable& table, index::Cursor at) REQUIRES(kCacheLock) {
-  const bool root = at.segment == kRootSegment;
-  const Position end = root ? Position{} : table.info(at.segment).range.end;
-  std::optional<SegmentId> newest;
-  for (const SegmentId child : table.index().children(at.segment)) {
-    const index::SegmentInfo& info = table.info(child);
-    if (info.kind != format::PartKind::kRows || info.range.begin != end) continue;
-    if (root && table.index().tenant(child) != at.tenant) continue;
-    if (!newest || table.entry(child).last_used_ns > table.entry(*newest).last_used_ns) newest = child;
+// Where known text may go on after a place: from a position in a segment to the segment's end.
+struct Way {
+  SegmentId segment;
+  Position from;
+  std::size_t after;  // the way that it leaves at `from`; kNoWay: it begins at the place
+  std::size_t turns;  // how often it and those before it left the newest way
+  std::int64_t used_ns;
+};
+constexpr std::size_t kNoWay = SIZE_MAX;
+
+// The known texts that go on after a place, from which the nearest one is chosen.
+//
+// Each fork has one newest way on. Candidates are first the newest text of each fork at the place itself, then those
+// that leave these at a later fork, and so on; of equal ones the newest first. So an old text that differs early is
+// looked at before many that differ late, which are nearly the same.
+class KnownTexts {
+ public:
+  KnownTexts(const SegmentTable& table, const index::Cursor& place) REQUIRES(kCacheLock)
+      : table_(table), place_(place.at) {
+    if (place.segment != kRootSegment && place.at < table.info(place.segment).range.end) {
+      add({place.segment, place.at, kNoWay, 0, used_ns(place.segment)});
+    }
+    for (const SegmentId child : rows_below(place.segment)) {
+      if (table.info(child).range.begin != place.at) continue;
+      if (place.segment == kRootSegment && table.index().tenant(child) != place.tenant) continue;
+      add({child, place.at, kNoWay, 0, used_ns(child)});
+    }
+    find_ends();
   }
-  return newest;
-}
+
+  // Returns at most `count` tokens of the text that has most in common with `rest`.
+  std::vector<TokenId> nearest(TokenSpan rest, std::size_t count) const REQUIRES(kCacheLock) {
+    if (ends_.empty()) return {};
+    std::size_t chosen = 0;
+    if (ends_.size() > 1) {
+      std::vector<std::vector<TokenId>> texts;
+      for (const std::size_t end : ends_) texts.push_back(text(end, explain::alike_tokens(ends_.size())));
+      chosen = explain::most_alike(rest, std::vector<TokenSpan>(texts.begin(), texts.end()));
+    }
+    std::vector<TokenId> found = text(ends_[chosen], count);
+    SegmentId last = ways_[ends_[chosen]].segment;
+    while (found.size() < count) {
+      const std::optional<SegmentId> next = newest_at_end(last);
+      if (!next) break;
+      append(found, table_.index().tokens(*next), count);
+      last = *next;
+    }
+    return found;
+  }
+
+ private:
+  // Forks beyond the tokens that are compared make no difference. Many short segments cost time each.
+  static constexpr std::size_t kMostWays = 256;
+
+  std::int64_t used_ns(SegmentId segment) const REQUIRES(kCacheLock) { return table_.entry(segment).last_used_ns; }
+  std::vector<SegmentId> rows_below(SegmentId segment) const REQUIRES(kCacheLock) {
+    std::vector<SegmentId> children = table_.index().children(segment);
+    std::erase_if(children, [this](SegmentId child)
+                                REQUIRES(kCacheLock) { return table_.info(child).kind != format::PartKind::kRows; });
+    return children;
+  }
+  std::optional<SegmentId> newest_at_end(SegmentId segment) const REQUIRES(kCacheLock) {
+    return newest_at_end(segment, rows_below(segment));
+  }
+  std::optional<SegmentId> newest_at_end(SegmentId segment, const std::vector<SegmentId>& children) const
+      REQUIRES(kCacheLock) {
+    const Position end = table_.info(segment).range.end;
+    std::optional<SegmentId> newest;
+    for (const SegmentId child : children) {
+      if (table_.info(child).range.begin == end && (!newest || used_ns(child) > used_ns(*newest))) newest = child;
+    }
+    return newest;
+  }
+
+  // A heap's first is the one that comes last in this order.
+  auto later() const {
+    return [this](std::size_t a, std::size_t b) {
+      const Way& one = ways_[a];
+      const Way& other = ways_[b];
+      if (one.turns != other.turns) return one.turns > other.turns;
+      return one.used_ns != other.used_ns ? one.used_ns < other.used_ns : a > b;
+    };
+  }
+
+  void add(const Way& way) {
+    ways_.push_back(way);
+    open_.push_back(ways_.size() - 1);
+    std::ranges::push_heap(open_, later());
+  }
+  void find_ends() REQUIRES(kCacheLock) {
+    for (std::size_t looked_at = 0; !open_.empty() && ends_.size() < explain::kMostAlike; ++looked_at) {
+      std::ranges::pop_heap(open_, later());
+      const std::size_t number = open_.back();
+      open_.pop_back();
+      const bool goes_on = looked_at < kMostWays && follow(number);
+      if (!goes_on) ends_.push_back(number);
+    }
+  }
+  // Opens the ways that leave this one; returns true if one does at its end.
+  bool follow(std::size_t number) REQUIRES(kCacheLock) {
+    const Way way = ways_[number];
+    const std::vector<SegmentId> children = rows_below(way.segment);
+    const std::optional<SegmentId> newest = newest_at_end(way.segment, children);
+    bool goes_on = false;
+    for (const SegmentId child : children) {
+      const Position at = table_.info(child).range.begin;
+      if (at <= way.from || at - place_ >= explain::kCompared) continue;
+      add({child, at, number, way.turns + (child == newest ? 0 : 1), used_ns(child)});
+      goes_on |= child == newest;
+    }
+    return goes_on;
+  }
+
+  // The first tokens of the text that ends with this way.
+  std::vector<TokenId> text(std::size_t end, std::size_t most) const REQUIRES(kCacheLock) {
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = end; number != kNoWay; number = ways_[number].after) numbers.push_back(number);
+    std::vector<TokenId> found;
+    for (auto number = numbers.rbegin(); number != numbers.rend() && found.size() < most; ++number) {
+      const Way& way = ways_[*number];
+      const TokenRange range = table_.info(way.segment).range;
+      const Position until = std::next(number) == numbers.rend() ? range.end : ways_[*std::next(number)].from;
+      append(found, table_.index().tokens(way.segment).subspan(way.from - range.begin, until - way.from), most);
+    }
+    return found;
+  }
+
+  const SegmentTable& table_;
+  const Position place_;
+  std::vector<Way> ways_;
+  std::vector<std::size_t> open_;  // a heap of those that are not followed yet
+  std::vector<std::size_t> ends_;  // the last ways of the candidates, the best first
+};
 
 }  // namespace
 
 Branch branch_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant) {
-  index::Cursor cursor = table.index().advance({kRootSegment, {}, tenant}, prompt);
-  Branch found{.at = cursor.at, .next = {}};
-  if (cursor.segment != kRootSegment) {
-    const TokenSpan tokens = table.index().tokens(cursor.segment);
-    append(found.next, tokens.subspan(cursor.at - table.info(cursor.segment).range.begin), count);
-  }
-  while (found.next.size() < count) {
-    const std::optional<SegmentId> next = used_last_below(table, cursor);
-    if (!next) break;
-    append(found.next, table.index().tokens(*next), count);
-    cursor.segment = *next;
-  }
-  return found;
+  const index::Cursor cursor = table.index().advance({kRootSegment, {}, tenant}, prompt);
+  const KnownTexts known(table, cursor);
+  return {.at = cursor.at, .next = known.nearest(prompt.subspan(cursor.at.value()), count)};
 }
 
 // ---- anything that is stored ----

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 
 namespace kvkeep::explain {
@@ -154,7 +155,84 @@ class Comparer {
   Comparison found_;
 };
 
+// ---- which known run is most alike ----
+
+// All stretches of a short prompt are samples, and one of 1 << kFewBits of a long one: a known run has the same ones,
+// for the first two tokens decide.
+constexpr std::size_t kShortPrompt = 2'048;
+constexpr unsigned kFewBits = 4;
+
+// The samples of a prompt, in a table with open addresses; and which of them the known run has that is counted now.
+class StretchSet {
+ public:
+  explicit StretchSet(TokenSpan here) : bits_(here.size() <= kShortPrompt ? 0 : kFewBits) {
+    here = here.first(std::min(here.size(), kCompared));
+    std::size_t samples = 0;
+    for_stretches(here, [&](std::uint64_t) { ++samples; });
+    slots_.resize(std::bit_ceil(2 * samples + 1));
+    for_stretches(here, [&](std::uint64_t hash) { slot(hash).hash = hash; });
+  }
+
+  std::size_t count_in(TokenSpan known) {
+    ++run_;
+    std::size_t count = 0;
+    for_stretches(known, [&](std::uint64_t hash) {
+      Slot& found = slot(hash);
+      if (found.hash != hash || found.run == run_) return;
+      found.run = run_;
+      ++count;
+    });
+    return count;
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t hash = 0;  // 0: empty
+    std::uint32_t run = 0;   // that had it last
+  };
+  static constexpr std::uint64_t kMix = 0x9E3779B97F4A7C15;
+
+  static std::uint64_t bits_of(TokenId token) { return static_cast<std::uint32_t>(token); }
+
+  template <typename Visit>
+  void for_stretches(TokenSpan run, Visit visit) const {
+    for (std::size_t i = 0; i + kLeastRun <= run.size(); ++i) {
+      const std::uint64_t first = (bits_of(run[i]) << 32 | bits_of(run[i + 1])) * kMix;
+      if (bits_ > 0 && first >> (64 - bits_) != 0) continue;
+      std::uint64_t hash = first;
+      for (std::size_t j = 2; j < kLeastRun; ++j) hash = (std::rotl(hash, 27) ^ bits_of(run[i + j])) * kMix;
+      visit(hash | 1);
+    }
+  }
+  // Returns the slot that has this hash, or the empty one where it belongs.
+  Slot& slot(std::uint64_t hash) {
+    std::size_t at = hash >> 32;
+    while (true) {
+      Slot& one = slots_[at++ & (slots_.size() - 1)];
+      if (one.hash == hash || one.hash == 0) return one;
+    }
+  }
+
+  const unsigned bits_;
+  std::vector<Slot> slots_;
+  std::uint32_t run_ = 0;
+};
+
 }  // namespace
+
+std::size_t most_alike(TokenSpan here, std::span<const TokenSpan> known) {
+  if (known.size() <= 1 || here.size() < kLeastRun) return 0;
+  StretchSet samples(here);
+  std::size_t best = 0;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const std::size_t count = samples.count_in(known[i].first(std::min(known[i].size(), alike_tokens(known.size()))));
+    if (count <= most) continue;
+    most = count;
+    best = i;
+  }
+  return best;
+}
 
 Comparison compare(TokenSpan here, TokenSpan there) { return Comparer(here, there).run(); }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/types.h"
@@ -39,6 +40,20 @@ struct Comparison {
 
 // Both sides begin at a difference.
 Comparison compare(TokenSpan here, TokenSpan there);
+
+// At most so many known runs are compared with a prompt, and so many of their tokens together.
+inline constexpr std::size_t kMostAlike = 8;
+inline constexpr std::size_t kAlikeTokens = 4 * kCompared;
+
+// Returns the number of the known run that has most in common with the prompt, both from their first difference on: the
+// one that has most of the prompt's stretches of kLeastRun tokens, wherever they are; of a long prompt those are
+// samples. Of equal ones the first. Preconditions: 1 to kMostAlike known runs. Cost: about a nanosecond for each token
+// of kAlikeTokens at most; nothing for one known run.
+std::size_t most_alike(TokenSpan here, std::span<const TokenSpan> known);
+// So many tokens of each known run count.
+constexpr std::size_t alike_tokens(std::size_t runs) {
+  return runs * kCompared <= kAlikeTokens ? kCompared : kAlikeTokens / runs;
+}
 
 // Counts the texts that other prompts have where a prompt differs from a known one. A prompt counts if it has the same
 // tokens just before that place; texts are told apart by their first tokens. Cost: some nanoseconds for each prompt.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "base/test_seed.h"
@@ -163,6 +164,81 @@ TEST(Comparison, FindsWhatStayed) {
     expect_true_runs(here, there, found);
     EXPECT_EQ(found.common, stayed);
     EXPECT_EQ(found.moved, 0U);
+  }
+}
+
+// ---- the nearest of several known runs ----
+
+// The naive twin: how many of the prompt's stretches the known run has, each counted once.
+std::size_t shared_stretches(const Tokens& here, const Tokens& known) {
+  const auto stretches = [](const Tokens& tokens) {
+    std::set<Tokens> found;
+    for (std::size_t i = 0; i + kLeastRun <= tokens.size(); ++i) {
+      found.emplace(tokens.begin() + static_cast<std::ptrdiff_t>(i),
+                    tokens.begin() + static_cast<std::ptrdiff_t>(i + kLeastRun));
+    }
+    return found;
+  };
+  const std::set<Tokens> mine = stretches(here);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(stretches(known), [&](const Tokens& stretch) { return mine.contains(stretch); }));
+}
+
+std::size_t chosen_of(const Tokens& here, const std::vector<Tokens>& known) {
+  return most_alike(here, std::vector<TokenSpan>(known.begin(), known.end()));
+}
+
+TEST(MostAlike, IsTheRunWithMostOfThePrompt) {
+  const Tokens rest = fresh_tokens(400, 100);
+  const Tokens half(rest.begin(), rest.begin() + 200);
+  const Tokens other = fresh_tokens(500, 9000);
+  const Tokens here = joined({{1}, rest});
+  EXPECT_EQ(chosen_of(here, {joined({{2}, half}), joined({{3}, rest}), other}), 1U);
+  EXPECT_EQ(chosen_of(here, {other, joined({other, half, rest}), half}), 1U) << "wherever it is";
+  EXPECT_EQ(chosen_of(here, {other, joined({{2}, rest}), joined({{3}, rest})}), 1U) << "of equal ones the first";
+  EXPECT_EQ(chosen_of(here, {joined({half, half, half, half}), rest}), 1U) << "what comes again counts once";
+  EXPECT_EQ(chosen_of(here, {other, fresh_tokens(500, 20'000)}), 0U) << "nothing in common";
+  EXPECT_EQ(chosen_of({1, 2}, {other, rest}), 0U) << "too short for a stretch";
+  EXPECT_EQ(chosen_of(here, {other}), 0U);
+}
+
+// Random texts of a few phrases: the chosen run has as many stretches as the twin's best.
+TEST(MostAlike, AgreesWithTheTwin) {
+  std::mt19937 random(test_seed());
+  const auto text = [&] {
+    Tokens made{static_cast<TokenId>(random() % 1000)};
+    const std::size_t phrases = random() % 6;
+    for (std::size_t i = 0; i < phrases; ++i)
+      made = joined({made, fresh_tokens(4 + random() % 12, static_cast<TokenId>(2000 + 3 * (random() % 8)))});
+    return made;
+  };
+  for (int round = 0; round < 500; ++round) {
+    const Tokens here = text();
+    std::vector<Tokens> known(1 + random() % kMostAlike);
+    for (Tokens& one : known) one = text();
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < known.size(); ++i) {
+      if (shared_stretches(here, known[i]) > shared_stretches(here, known[best])) best = i;
+    }
+    ASSERT_EQ(chosen_of(here, known), here.size() < kLeastRun ? 0 : best) << "round " << round;
+  }
+}
+
+// Of long texts a sample is enough: 200 more tokens in common decide.
+TEST(MostAlike, SamplesLongTexts) {
+  std::mt19937 random(test_seed());
+  const auto words = [&](std::size_t count) {
+    Tokens made(count);
+    for (TokenId& token : made) token = static_cast<TokenId>(random() % 300);
+    return made;
+  };
+  for (int round = 0; round < 20; ++round) {
+    const Tokens first = words(3'000);
+    const Tokens more = words(200);
+    const Tokens here = joined({{1'000}, first, words(500), more, words(9'000)});
+    const std::vector<Tokens> known{joined({words(20), first, words(9'000)}), joined({words(50), first, more}),
+                                    words(20'000), joined({more, words(3'000)})};
+    ASSERT_EQ(chosen_of(here, known), 1U) << "round " << round;
   }
 }
 

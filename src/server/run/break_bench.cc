@@ -190,5 +190,30 @@ BENCHMARK(BM_ExplainLoss)
     ->ArgsProduct({{0, 1, 2}, {0, 1}})
     ->Unit(benchmark::kMicrosecond);
 
+// ---- which known text is nearest ----
+
+// So many known texts leave the prompt at an early token, and one of them shares all after it.
+void BM_ExplainNearestText(benchmark::State& state) {
+  constexpr std::size_t kFork = 64;
+  const auto executor = os::make_thread_executor("bench");
+  cache::Cache cache({.fingerprint = {}, .ram_budget = mebibytes(1024)}, nullptr, os::real_clock(), *executor,
+                     *executor);
+  std::vector<TokenId> prompt(kTokens);
+  std::iota(prompt.begin(), prompt.end(), 1);
+  for (TokenId i = 0; i < static_cast<TokenId>(state.range(0)); ++i) {
+    std::vector<TokenId> known = prompt;
+    known[kFork] = 1'000'000 + i;
+    if (i > 0) std::iota(known.begin() + kFork + 1, known.end(), 2'000'000 + i * static_cast<TokenId>(kTokens));
+    cache::Track track = cache.track(known);
+    while (track.position().value() < known.size()) {
+      const TokenSpan rest = TokenSpan(known).subspan(track.position().value());
+      const TokenSpan piece = rest.first(std::min<std::size_t>(rest.size(), 512));
+      if (!cache.store(track, piece, cache.staging(64), 64)) return state.SkipWithError("a text was not stored");
+    }
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(cache.branch(prompt, SIZE_MAX));
+}
+BENCHMARK(BM_ExplainNearestText)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(64)->Unit(benchmark::kMicrosecond);
+
 }  // namespace
 }  // namespace kvkeep::server

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/media_ids.h"
 #include "cache/cache.h"
+#include "explain/comparison.h"
 #include "server/run/found_break.h"
 #include "server/run/restore.h"
 
@@ -174,19 +175,23 @@ std::size_t PromptLookup::work(const Job& job, TokenSpan tokens, const PlanTerms
 std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tokens,
                                                    std::vector<TokenId>* known_rest) const {
   if (!cached(job)) return std::nullopt;
-  const Sequence* nearest = nullptr;
-  std::size_t shared = 0;
-  for (const Sequence& held : sequences_.all()) {
-    const std::size_t common = held.shared_with(job.tenant) ? common_prefix(held.tokens, tokens) : 0;
-    if (common > shared) {
-      nearest = &held;
-      shared = common;
-    }
-  }
   const cache::Branch branch = cache_.branch(tokens, SIZE_MAX, job.tenant);  // up to its end
-  const bool in_memory = nearest != nullptr && branch.at.value() <= shared;
-  const TokenSpan next = in_memory ? TokenSpan(nearest->tokens).subspan(shared) : TokenSpan(branch.next);
-  const Position at = in_memory ? Position{} + shared : branch.at;
+  Position at = branch.at;
+  std::vector<TokenSpan> known;  // in the model's memory
+  for (const Sequence& held : sequences_.all()) {
+    const Position end = Position{} + (held.shared_with(job.tenant) ? common_prefix(held.tokens, tokens) : 0);
+    if (end < at || end == Position{}) continue;
+    if (end > at) known.clear();
+    at = end;
+    const TokenSpan rest = TokenSpan(held.tokens).subspan(at.value());
+    if (!rest.empty() && known.size() + 1 < explain::kMostAlike) known.push_back(rest);
+  }
+  const std::size_t held_count = known.size();
+  if (at == branch.at && !branch.next.empty()) known.emplace_back(branch.next);
+  if (known.empty()) return std::nullopt;
+  const std::size_t chosen = explain::most_alike(TokenSpan(tokens).subspan(at.value()), known);
+  const bool in_memory = chosen < held_count;
+  const TokenSpan next = known[chosen];
   std::optional<Difference> found = difference_at(at, tokens, next, in_memory);
   if (found) found->known_beyond = next.size();
   if (found && known_rest != nullptr) known_rest->assign(next.begin(), next.end());

@@ -54,6 +54,44 @@ TEST_F(PromptLookupTest, AQuestionIsAnsweredAndTouchesNothing) {
   EXPECT_EQ(engine.memory().cells_used(), 0U);
 }
 
+TEST_F(PromptLookupTest, ComparesWithTheNearestKnownText) {
+  const auto text = [](TokenId value, std::size_t same) {
+    auto tokens = counting(50);
+    tokens.push_back(value);
+    const auto rest = counting(40, 500);
+    tokens.insert(tokens.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(same));
+    return tokens;
+  };
+  const auto near_in_cache = text(1, 20);
+  sequences.leave(run(sequences, near_in_cache));
+  run(sequences, text(2, 10));
+  const Job job = job_of(text(3, 40));
+  std::vector<TokenId> rest;
+  const auto to_cache = lookup.difference(job, job.prompt, &rest);
+  ASSERT_TRUE(to_cache.has_value());
+  EXPECT_EQ(to_cache->at, Position{50});
+  EXPECT_FALSE(to_cache->in_memory);
+  EXPECT_EQ(rest, std::vector<TokenId>(near_in_cache.begin() + 50, near_in_cache.end()));
+  const auto near_in_memory = text(4, 30);
+  run(sequences, near_in_memory);
+  const auto to_memory = lookup.difference(job, job.prompt, &rest);
+  ASSERT_TRUE(to_memory.has_value());
+  EXPECT_TRUE(to_memory->in_memory);
+  EXPECT_EQ(rest, std::vector<TokenId>(near_in_memory.begin() + 50, near_in_memory.end()));
+}
+
+TEST_F(PromptLookupTest, APromptThatOnlyGoesOnDiffersFromNothing) {
+  const SeqId seq = *sequences.place({});
+  sequences.occupy(seq, {.id = "runs"}, {});
+  sequences.begin_capture(seq);
+  decode(sequences, seq, counting(60));
+  auto earlier = counting(30);
+  earlier.push_back(7);
+  sequences.leave(run(sequences, earlier));
+  const Job job = job_of(counting(70));
+  EXPECT_FALSE(lookup.difference(job, job.prompt).has_value()) << "60 tokens are known, and nothing after them";
+}
+
 TEST_F(PromptLookupTest, TellsWhyNoMoreIsReused) {
   Job job = job_of(counting(100));
   const auto reason = [&](std::uint32_t known, std::size_t reused, std::optional<MissReason> failed = {}) {
