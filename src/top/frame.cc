@@ -33,19 +33,23 @@ Line head(const View& view, const Look& look, std::size_t columns) {
   return pen.put(state, look.trouble.empty() ? Style::kStrong : Style::kFault).take();
 }
 
-Line totals(const View& view, std::size_t columns) {
-  Pen pen(columns);
-  pen.put("reused ").put(percent(view.totals.cached(), view.totals.sum()), Style::kStrong);
-  pen.put(fmt::format(" of {}", compact(view.totals.sum())), Style::kSoft);
+void add_totals(std::vector<Line>& lines, const View& view, std::size_t columns) {
+  std::vector<std::vector<Span>> pieces;
+  pieces.push_back({{"reused "},
+                    {percent(view.totals.cached(), view.totals.sum()), Style::kStrong},
+                    {fmt::format(" of {}", compact(view.totals.sum())), Style::kSoft}});
   if (view.saved_s) {
-    pen.put("  saved ").put(duration(*view.saved_s), Style::kStrong);
+    pieces.push_back({{"saved "}, {duration(*view.saved_s), Style::kStrong}});
     if (view.saved_ever_s && *view.saved_ever_s > *view.saved_s) {
-      pen.put(fmt::format(" ({} ever)", duration(*view.saved_ever_s)), Style::kSoft);
+      pieces.back().push_back({fmt::format(" ({} ever)", duration(*view.saved_ever_s)), Style::kSoft});
     }
   }
-  pen.put("  prefilled ").put(compact(view.totals.prefilled), Style::kStrong);
-  if (view.ratio) pen.put(fmt::format(" ({:.2f}x)", *view.ratio), Style::kSoft);
-  return pen.take();
+  pieces.push_back({{"prefilled "}, {compact(view.totals.prefilled), Style::kStrong}});
+  if (view.new_tokens > 0) {
+    const std::uint64_t fresh = std::min(view.new_tokens, view.totals.prefilled);
+    pieces.back().push_back({fmt::format(", {} new", percent(fresh, view.totals.prefilled)), Style::kSoft});
+  }
+  add_pieces(lines, pieces, columns);
 }
 
 Style style_of_tier(std::string_view name) {
@@ -117,7 +121,7 @@ std::vector<Line> upper_lines(const View& view, const Look& look, Size size) {
   if (!look.trouble.empty()) lines.push_back(Pen(size.columns).put(look.trouble, Style::kFault).take());
   for (const std::string& problem : view.problems)
     lines.push_back(Pen(size.columns).put(problem, Style::kFault).take());
-  lines.push_back(totals(view, size.columns));
+  add_totals(lines, view, size.columns);
   for (const Tier& tier : view.tiers) lines.push_back(tier_line(tier, size.columns));
   lines.push_back(title(fmt::format("Running {}, waiting {}", view.running.size(), view.waiting), size.columns));
   // Half of the rows at most, so that the list has room, too.
@@ -132,39 +136,31 @@ std::vector<Line> upper_lines(const View& view, const Look& look, Size size) {
   return lines;
 }
 
-// A list's key and name; the one that is shown stands out.
-Line choice_of_lists(const Look& look, std::size_t columns) {
-  Pen pen(columns);
+// A list's key and name; the one that is shown stands out. A number before a name would read as a count.
+void add_choice_of_lists(std::vector<Line>& lines, const Look& look, std::size_t columns) {
+  std::vector<std::vector<Span>> pieces;
   for (const List list : kLists) {
     const bool is_shown = list == look.list;
-    pen.put(is_shown ? "[" : " ").put(fmt::format("{}", 1 + static_cast<int>(list)), Style::kStrong).put(" ");
-    pen.put(name_of(list), is_shown ? Style::kStrong : Style::kSoft).put(is_shown ? "] " : "  ");
+    pieces.push_back({{is_shown ? "[" : " "},
+                      {fmt::format("{}:", 1 + static_cast<int>(list)), Style::kStrong},
+                      {std::string(name_of(list)), is_shown ? Style::kStrong : Style::kSoft},
+                      {is_shown ? "]" : ""}});
   }
-  return pen.take();
+  add_pieces(lines, pieces, columns);
 }
 
 std::vector<Line> lower_lines(const View& view, const Look& look, Size size) {
   std::vector<Line> lines;
   if (look.explains && look.chosen < entries_of(view, look.list)) lines = details(view, look, size.columns);
-  lines.push_back(choice_of_lists(look, size.columns));
-  lines.push_back(Pen(size.columns)
-                      .put("q", Style::kStrong)
-                      .put(" quits  ", Style::kSoft)
-                      .put("↑↓", Style::kStrong)
-                      .put(" choose  ", Style::kSoft)
-                      .put("Enter", Style::kStrong)
-                      .put(" explains  ", Style::kSoft)
-                      .put("p", Style::kStrong)
-                      .put(" pauses  ", Style::kSoft)
-                      .add({{"█", Style::kMemory},
-                            {" memory ", Style::kSoft},
-                            {"▓", Style::kRam},
-                            {" RAM ", Style::kSoft},
-                            {"▒", Style::kDisk},
-                            {" disk ", Style::kSoft},
-                            {"░", Style::kPrefilled},
-                            {" prefilled", Style::kSoft}})
-                      .take());
+  add_choice_of_lists(lines, look, size.columns);
+  const auto key = [](const char* name, const char* does) {
+    return std::vector<Span>{{name, Style::kStrong}, {does, Style::kSoft}};
+  };
+  const std::vector<Span> parts = {{"█", Style::kMemory},    {" memory ", Style::kSoft},  {"▓", Style::kRam},
+                                   {" RAM ", Style::kSoft},  {"▒", Style::kDisk},         {" disk ", Style::kSoft},
+                                   {"░", Style::kPrefilled}, {" prefilled", Style::kSoft}};
+  add_pieces(lines, {key("q", " quits"), key("↑↓", " choose"), key("Enter", " explains"), key("p", " pauses"), parts},
+             size.columns);
   return lines;
 }
 
@@ -186,7 +182,8 @@ std::vector<Line> frame(const View& view, const Look& look, Size size) {
   const std::vector<Line> lower = lower_lines(view, look, size);
   const std::size_t all = entries_of(view, look.list);
   const std::size_t shown = listed(view, look, size);
-  if (lines.size() + 1 + lower.size() <= size.rows) lines.push_back(title(heading_of(view, look.list), size.columns));
+  if (lines.size() + 1 + lower.size() <= size.rows)
+    lines.push_back(title(heading_of(view, look.list, size.columns), size.columns));
   // The chosen one is always in view.
   const std::size_t first =
       look.chosen < shown ? 0 : std::min(look.chosen, all - 1) + 1 - std::max<std::size_t>(shown, 1);

@@ -56,7 +56,7 @@ std::size_t entries_of(const View& view, List list);
 std::string entry_name(const View& view, List list, std::size_t at);
 // lists.cc: what the columns of a list are, or, if it is empty, why; the line of an entry that is there, and more about
 // it.
-std::string heading_of(const View& view, List list);
+std::string heading_of(const View& view, List list, std::size_t columns);
 Line entry_line(const View& view, const Look& look, std::size_t at, std::size_t columns);
 std::vector<Line> details(const View& view, const Look& look, std::size_t columns);
 // How many of them a frame of this size lists.

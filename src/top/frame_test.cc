@@ -26,7 +26,7 @@ View sample(std::size_t past = 3) {
   view.totals = {900'000, 50'000, 20'000, 0, 30'000};
   view.saved_s = 750;
   view.saved_ever_s = 90'000;
-  view.ratio = 1.02;
+  view.new_tokens = 29'400;
   view.tiers = {{"memory", 1'500, 32'768}, {"ram", 3ULL << 30, 8ULL << 30}, {"disk", 20ULL << 30}};
   view.running = {{.number = 12,
                    .state = "decoding",
@@ -87,7 +87,7 @@ const Look kLook{.now_s = 1'002};
 TEST(Frame, ShowsEachPartAtTheSizeOfAnOldTerminal) {
   const std::string text = plain_text(frame(sample(), kLook, {80, 24}));
   for (const char* part :
-       {"kvkeep top  small.gguf  sliceable  up 1 h 7 min", "live", "reused 97.0 % of 1M", "prefilled 30k (1.02x)",
+       {"kvkeep top  small.gguf  sliceable  up 1 h 7 min", "live", "reused 97.0 % of 1M", "prefilled 30k, 98.0 % new",
         "saved 12 min 30 s (1 d 1 h ever)", "1.5k of 32.8k tokens", "3 GiB of 8 GiB", "Running 1, waiting 1",
         "321 written, 31.2/s", "9.05k     40  1.24 s", "volatile text", "failed", "q quits"}) {
     EXPECT_THAT(text, HasSubstr(part)) << text;
@@ -126,7 +126,7 @@ TEST(Frame, ExplainsTheChosenRequest) {
   EXPECT_THAT(plain_text(frame(sample(), look, {80, 24})), Not(HasSubstr("in system")));
   look.explains = true;
   const std::string text = plain_text(frame(sample(), look, {80, 24}));
-  for (const char* part : {"Why req-2 reused no more", "volatile text, in system, from token 2,118 on",
+  for (const char* part : {"Why req-2 did not reuse more", "volatile text, in system, from token 2,118 on",
                            "It cost 4,100 tokens, 12.4 s.", "Put the date at the end"}) {
     EXPECT_THAT(text, HasSubstr(part)) << text;
   }
@@ -146,6 +146,12 @@ TEST(Frame, SaysThatAllOfAPromptWasKnown) {
   const std::string text = plain_text(frame(view, kLook, {80, 24}));
   EXPECT_THAT(text, HasSubstr("all known"));
   EXPECT_THAT(text, Not(HasSubstr("none")));
+  Look look = kLook;
+  look.explains = true;
+  const std::string explained = plain_text(frame(view, look, {80, 24}));
+  EXPECT_THAT(explained, HasSubstr("req-0 reused all that it could"));
+  EXPECT_THAT(explained, HasSubstr("whole prompt was known"));
+  EXPECT_THAT(explained, Not(HasSubstr("did not reuse")));
 }
 
 TEST(Frame, NamesClientsWithoutAName) {
@@ -162,7 +168,7 @@ TEST(Frame, ListsTheCausesThatCostMost) {
   EXPECT_THAT(text,
               HasSubstr("1.1M  18 min 24 s       41 of 50 claude-cli     volatile text: git status, in message 2"));
   EXPECT_THAT(text, HasSubstr("3 of 9 codex          tools reordered"));
-  EXPECT_THAT(text, HasSubstr("[2 causes]")) << "the list that is shown is marked";
+  EXPECT_THAT(text, HasSubstr("[2:causes]")) << "the list that is shown is marked";
   EXPECT_THAT(text, Not(HasSubstr("Last requests")));
   EXPECT_THAT(text, Not(HasSubstr("Put it last.")));
   look.explains = true;
@@ -299,6 +305,32 @@ TEST(Frame, FitsIntoAnyTerminal) {
     ASSERT_LE(lines.size(), size.rows);
     for (const Line& line : lines) ASSERT_LE(line.columns(), size.columns) << plain_text({line});
     ASSERT_LE(listed(view, look, size), entries_of(view, look.list));
+  }
+}
+
+// No figure is cut at 40 columns and more: each is followed by a blank, a bracket or the line's end.
+TEST(Frame, CutsNoFigureOnANarrowScreen) {
+  View view = sample();
+  view.totals = {899'000'000'000, 99'900'000'000, 0, 0, 99'900'000'000};
+  view.new_tokens = 88'800'000'000;
+  view.saved_s = 86'000;
+  view.saved_ever_s = 8e6;
+  view.past[0].tokens = {123'000, 0, 456'000, 0, 45'600};
+  view.past[0].ttft_ms = 3'500'000;
+  view.past[0].client = "a-client-with-a-long-name";
+  view.offenders[0].times = 12'345;
+  view.offenders[0].requests = 45'678;
+  view.tiers[2].budget = 63ULL << 30;
+  for (const std::size_t columns : {40U, 44U, 50U, 63U}) {
+    std::string text;
+    for (const List list : kLists) text += plain_text(frame(view, look_at(list), {columns, 30}));
+    for (const char* part :
+         {"reused 90.9 % of 1.1T", "saved 23 h 53 min (92 d 14 h ever)", "prefilled 99.9G, 88.9 % new",
+          "of 32.8k tokens", "20 GiB of 63 GiB", "321 written, 31.2/s", "  579k  45.6k  58 min",
+          "1.1M 12.3k of 45.7k volatile te", "12.3k     17    1 min 0123456789abcdef", "1.23k  75.0 %       250    now",
+          "[2:causes]", "4:tenants", "p pauses", "░ prefilled"}) {
+      EXPECT_THAT(text, HasSubstr(part)) << columns << "\n" << text;
+    }
   }
 }
 

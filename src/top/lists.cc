@@ -15,12 +15,20 @@ constexpr std::size_t kAgo = 6;
 constexpr std::size_t kMostClient = 14;
 constexpr std::size_t kCount = 7;
 constexpr std::size_t kBytes = 9;
+constexpr std::size_t kTimes = 11;
 
 // ---- requests that ended ----
 
+// The column has no room for two units: "58 min", not "58 min 20 s".
+std::string short_duration(double seconds) {
+  const std::string whole = duration(seconds);
+  const std::size_t unit = whole.find(' ');
+  return whole.substr(0, unit == std::string::npos ? unit : whole.find(' ', unit + 1));
+}
+
 std::string figures_of(const RequestView& request) {
   std::string text = fmt::format("{:>6} {:>6}", compact(request.tokens.cached()), compact(request.tokens.prefilled));
-  if (request.ttft_ms) text += fmt::format(" {:>7}", duration(*request.ttft_ms / 1e3));
+  if (request.ttft_ms) text += fmt::format(" {:>7}", short_duration(*request.ttft_ms / 1e3));
   return text;
 }
 
@@ -30,11 +38,14 @@ Line request_line(const RequestView& request, std::uint64_t longest, double now_
   constexpr std::size_t kKind = 16;
   const bool has_kind = columns >= 72;
   Pen pen(columns);
-  pen.right(ago(now_s - request.ended_s), kAgo, Style::kSoft).cell(request.client, kMostClient);
-  const std::size_t others = kAgo + kMostClient + 3 + kFigureColumns + (has_kind ? kKind + 1 : 0);
-  pen.add(bar(request.tokens, longest, bar_columns(columns, others)))
-      .put(" ")
-      .cell(figures_of(request), kFigureColumns - 1);
+  pen.right(ago(now_s - request.ended_s), kAgo, Style::kSoft);
+  if (columns >= kWideColumns) {
+    const std::size_t others = kAgo + kMostClient + 3 + kFigureColumns + (has_kind ? kKind + 1 : 0);
+    pen.cell(request.client, kMostClient).add(bar(request.tokens, longest, bar_columns(columns, others))).put(" ");
+  } else if (columns > kAgo + kFigureColumns + 4) {
+    pen.cell(request.client, std::min(kMostClient, columns - kAgo - kFigureColumns - 2));
+  }
+  pen.cell(figures_of(request), kFigureColumns - 1);
   const bool failed = request.end == "error";
   if (has_kind)
     pen.put(failed ? "failed" : request.cause ? reason_of(*request.cause) : "", failed ? Style::kFault : Style::kSoft);
@@ -42,13 +53,15 @@ Line request_line(const RequestView& request, std::uint64_t longest, double now_
 }
 
 std::vector<Line> about_request(const RequestView& request, std::size_t columns) {
-  std::vector<Line> lines = {title("Why " + request.id + " reused no more", columns)};
+  const bool was_known = request.cause && request.cause->kind == "none";
+  std::vector<Line> lines = {title(
+      was_known ? request.id + " reused all that it could" : "Why " + request.id + " did not reuse more", columns)};
   if (!request.cause) {
     add_wrapped(lines, "The server keeps no explanation of this request.", Style::kSoft, columns);
     return lines;
   }
   const Cause& cause = *request.cause;
-  std::string text = cause.kind == "none" ? "all of it was known" : spoken(cause.kind);
+  std::string text = was_known ? "Its whole prompt was known; only the end was computed." : spoken(cause.kind);
   if (!cause.place.empty()) text += fmt::format(", in {}", cause.place);
   if (cause.at_token) text += fmt::format(", from token {} on", text::grouped(*cause.at_token));
   add_wrapped(lines, text, Style::kPlain, columns);
@@ -79,7 +92,9 @@ std::string times_of(const Offender& one) {
 
 Line cause_line(const Offender& one, std::size_t columns) {
   Pen pen(columns);
-  pen.right(compact(one.lost_tokens), kCount, Style::kStrong).right(duration(one.lost_s), 12);
+  pen.right(compact(one.lost_tokens), kCount, Style::kStrong);
+  if (columns < kWideColumns) return pen.right(times_of(one), kTimes, Style::kSoft).put(title_of(one)).take();
+  pen.right(duration(one.lost_s), 12);
   return pen.right(times_of(one), 14, Style::kSoft).cell(one.client, kMostClient).put(title_of(one)).take();
 }
 
@@ -98,8 +113,11 @@ std::vector<Line> about_cause(const Offender& one, double now_s, std::size_t col
 
 Line prefix_line(const Prefix& one, double now_s, std::size_t columns) {
   Pen pen(columns);
-  pen.right(compact(one.tokens), kCount, Style::kStrong).right(compact(one.uses), kCount);
-  pen.right(bytes(one.ram_bytes), kBytes, Style::kRam).right(bytes(one.disk_bytes), kBytes, Style::kDisk);
+  const bool is_wide = columns >= kWideColumns;
+  pen.right(compact(one.tokens), kCount, Style::kStrong).right(compact(one.uses), is_wide ? kCount : kCount - 1);
+  if (is_wide) {
+    pen.right(bytes(one.ram_bytes), kBytes, Style::kRam).right(bytes(one.disk_bytes), kBytes, Style::kDisk);
+  }
   return pen.right(ago(now_s - one.last_use_s), kAgo + 2, Style::kSoft)
       .cell(one.id, 16)
       .put(one.pinned ? "pinned" : "", Style::kSoft)
@@ -134,7 +152,9 @@ Line tenant_line(const TenantView& one, double now_s, std::size_t columns) {
   Pen pen(columns);
   pen.right(fmt::format("{}", one.number), 6, Style::kStrong).right(compact(one.requests), kCount + 1);
   pen.right(percent(one.cached_tokens, one.prompt_tokens), kCount).right(compact(one.prefilled_tokens), kCount + 2);
-  pen.right(bytes(one.ram_bytes), kBytes, Style::kRam).right(bytes(one.disk_bytes), kBytes, Style::kDisk);
+  if (columns >= kWideColumns) {
+    pen.right(bytes(one.ram_bytes), kBytes, Style::kRam).right(bytes(one.disk_bytes), kBytes, Style::kDisk);
+  }
   return pen.right(ago(now_s - one.last_s), kAgo, Style::kSoft).put(marks_of(one), Style::kSoft).take();
 }
 
@@ -183,24 +203,29 @@ std::string entry_name(const View& view, List list, std::size_t at) {
   return view.past[at].id;
 }
 
-std::string heading_of(const View& view, List list) {
+std::string heading_of(const View& view, List list, std::size_t columns) {
   const bool is_empty = entries_of(view, list) == 0;
+  const bool is_wide = columns >= kWideColumns;
   switch (list) {
     case List::kRequests: break;
     case List::kCauses:
-      return is_empty ? "No known text was prefilled again"
-                      : fmt::format("{:>7} {:>12} {:>14} {:<14} {}", "Tokens", "prefilled", "in requests", "of client",
-                                    "because of");
-    case List::kPrefixes:
-      return is_empty ? "No stored prefix was used yet"
-                      : fmt::format("{:>7} {:>7} {:>9} {:>9} {:>8} {}", "Tokens", "uses", "RAM", "disk", "last use",
-                                    "prefix");
-    case List::kTenants:
-      return is_empty ? "No request has ended yet"
-                      : fmt::format("{:>6} {:>8} {:>7} {:>9} {:>9} {:>9} {:>6}", "Tenant", "requests", "reused",
-                                    "prefilled", "RAM", "disk", "last");
+      if (is_empty) return "No known text was prefilled again";
+      if (!is_wide) return fmt::format("{:>7} {:>11} {}", "Tokens", "in requests", "prefilled again for");
+      return fmt::format("{:>7} {:>12} {:>14} {:<14} {}", "Tokens", "prefilled", "in requests", "of client",
+                         "because of");
+    case List::kPrefixes: {
+      if (is_empty) return "No stored prefix was used yet";
+      const std::string sizes = is_wide ? fmt::format("{:>9} {:>9} ", "RAM", "disk") : "";
+      return fmt::format("{:>7} {:>{}} {}{:>8} {}", "Tokens", "uses", is_wide ? 7 : 6, sizes, "last use", "prefix");
+    }
+    case List::kTenants: {
+      if (is_empty) return "No request has ended yet";
+      const std::string sizes = is_wide ? fmt::format("{:>9} {:>9} ", "RAM", "disk") : "";
+      return fmt::format("{:>6} {:>8} {:>7} {:>9} {}{:>6}", "Tenant", "requests", "reused", "prefilled", sizes, "last");
+    }
   }
-  return "Last requests: tokens cached and prefilled, time to the first token";
+  return is_wide ? "Last requests: tokens cached and prefilled, time to the first token"
+                 : "Last: cached, prefilled, first token";
 }
 
 Line entry_line(const View& view, const Look& look, std::size_t at, std::size_t columns) {

@@ -63,6 +63,18 @@ void add_wrapped(std::vector<Line>& lines, const std::string& text, Style style,
   }
 }
 
+void add_pieces(std::vector<Line>& lines, const std::vector<std::vector<Span>>& pieces, std::size_t columns) {
+  Line line;
+  for (const std::vector<Span>& piece : pieces) {
+    const std::size_t used = line.columns();
+    const bool fits = used == 0 || used + 2 + Line{piece}.columns() <= columns;
+    if (!fits) lines.push_back(Pen(columns).add(std::exchange(line, {}).spans).take());
+    if (!line.spans.empty()) line.spans.push_back({"  "});
+    line.spans.insert(line.spans.end(), piece.begin(), piece.end());
+  }
+  lines.push_back(Pen(columns).add(line.spans).take());
+}
+
 std::vector<Span> bar(const Tokens& tokens, std::uint64_t whole, std::size_t columns) {
   const std::array<BarPart, 5> parts = {{{tokens.memory, Style::kMemory, "█"},
                                          {tokens.ram, Style::kRam, "▓"},
@@ -86,7 +98,7 @@ std::vector<Span> bar(const Tokens& tokens, std::uint64_t whole, std::size_t col
   return spans;
 }
 
-std::size_t bar_columns(std::size_t columns, std::size_t others) { return columns > others + 8 ? columns - others : 8; }
+std::size_t bar_columns(std::size_t columns, std::size_t others) { return columns > others + 4 ? columns - others : 4; }
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? "–" : fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));

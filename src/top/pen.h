@@ -16,6 +16,8 @@ namespace kvkeep::top {
 inline constexpr std::size_t kMostText = 400;  // bytes of a text of unknown origin that are shown
 
 inline constexpr std::size_t kFigureColumns = 22;  // of a request's figures
+// A narrower screen has no room for all columns of a list: some are left out, so that no figure is cut.
+inline constexpr std::size_t kWideColumns = 64;
 
 // Makes a line from the left to the right, within its columns.
 class Pen {
@@ -40,6 +42,9 @@ class Pen {
 Line title(std::string_view text, std::size_t columns);
 // Adds the text in as many lines as it takes; nothing if they were too narrow to read.
 void add_wrapped(std::vector<Line>& lines, const std::string& text, Style style, std::size_t columns);
+
+// Adds these pieces, two blanks apart, in as many lines as they take: none is cut that fits into a line.
+void add_pieces(std::vector<Line>& lines, const std::vector<std::vector<Span>>& pieces, std::size_t columns);
 
 // `columns` characters; `whole` fills them. A part that is there has at least one, as far as there is room.
 std::vector<Span> bar(const Tokens& tokens, std::uint64_t whole, std::size_t columns);

@@ -35,7 +35,7 @@ TEST(View, ReadsTheCache) {
   EXPECT_EQ(view.requests, 7U);
   EXPECT_EQ(view.totals.cached(), 123U);
   EXPECT_EQ(view.totals.sum(), 163U);
-  EXPECT_EQ(view.ratio, 1.25);
+  EXPECT_EQ(view.new_tokens, 32U);
   EXPECT_EQ(view.saved_s, 12.5);
   EXPECT_EQ(view.saved_ever_s, 90);
   ASSERT_THAT(view.tiers, SizeIs(4));
@@ -150,7 +150,7 @@ TEST(View, TakesWhateverAServerSays) {
   EXPECT_EQ(view.model, "");
   EXPECT_EQ(view.waiting, 0U);
   EXPECT_EQ(view.uptime_s, std::nullopt);
-  EXPECT_EQ(view.ratio, std::nullopt);
+  EXPECT_EQ(view.new_tokens, 0U);
   EXPECT_THAT(view.tiers, IsEmpty());
   ASSERT_THAT(view.running, SizeIs(3));
   EXPECT_EQ(view.running[2].number, 0U);

@@ -99,12 +99,12 @@ class Top(support.ServerCase):
         top.press("\x1bOB")  # as a terminal in application mode, which ncurses asks for, sends the arrow
         top.press("\r")
         second = self.shared.get("/cache")["ended"][1]["id"]
-        top.wait(f"Why {second} reused no more")
+        top.wait(f"Why {second} did not reuse more")
         top.press("k")
-        top.wait(f"Why {self.shared.get('/cache')['ended'][0]['id']} reused no more")
+        top.wait(f"Why {self.shared.get('/cache')['ended'][0]['id']} did not reuse more")
         top.press("\r")
         deadline = time.monotonic() + 30
-        while "reused no more" in top.screen.text():
+        while "did not reuse more" in top.screen.text():
             self.assertLess(time.monotonic(), deadline)
             top.read()
 
@@ -116,9 +116,9 @@ class Top(support.ServerCase):
             for _ in range(2):
                 server.chat([support.user(support.words(120, 33))], max_tokens=2, **salt)
         top = self.top(server=server, columns=120)
-        top.wait(r"\[1 requests\]")
+        top.wait(r"\[1:requests\]")
         top.press("2")
-        top.wait(r"\[2 causes\]")
+        top.wait(r"\[2:causes\]")
         top.wait(r"2 of \d+ .*volatile text: date, in system")
         top.press("\r")
         top.wait(r"tokens were prefilled again in 2 of \d+ requests")
@@ -128,7 +128,7 @@ class Top(support.ServerCase):
         top.press("\x1bOB\r")
         top.wait(f"Prefix {used[min(1, len(used) - 1)]}")
         top.press("\t")
-        top.wait(r"\[4 tenants\]")
+        top.wait(r"\[4:tenants\]")
         top.wait(r"(?m)^ +2 +2 +\d+\.\d %")
         top.wait(r"(?m)^ +1 +5 .* you, no salt")
         self.assertNotIn("secret", top.screen.text())

@@ -210,7 +210,7 @@ function Settings() {
 export function ChatView() {
   const chat = useStore(chatStore), abort = useStore(writing);
   const path = pathOf(chat), calls = openCalls(chat);
-  const end = useRef(null), follows = useRef(true);
+  const end = useRef(null), follows = useRef(true), wrote = useRef(false);
   // A reply that grows stays in view, unless its reader has scrolled up. How far the end is away tells nothing once it grows,
   // and the event of the reader's scrolling may come later than that.
   const top = useRef(window.scrollY);
@@ -226,7 +226,9 @@ export function ChatView() {
   }, []);
   useEffect(() => {
     note();
-    if (abort && follows.current) end.current.scrollIntoView({block: "end"});
+    // Also once after its end: then it gets its figures and buttons, which would lie behind the composer.
+    if ((abort || wrote.current) && follows.current) end.current.scrollIntoView({block: "end"});
+    wrote.current = abort !== null;
   }, [chat, abort]);
   return (
     <div class="chat">

@@ -19,7 +19,7 @@ function Tiles({cache}) {
       <Tile name="Reused of all prompts" value={percent(cached, totals.prompt)} note={`${compact(cached)} of ${compact(totals.prompt)} tokens`}/>
       <Tile name="Time saved since start" value={totals.savedS === null ? "–" : duration(totals.savedS)} note={saved}/>
       <Tile name="Prefilled" value={compact(totals.prefilled)}
-            note={totals.ratio === null ? "tokens" : `tokens, ${totals.ratio.toFixed(2)} times those never computed before`}/>
+            note={totals.fresh === null ? "tokens" : `tokens, ${percent(Math.min(totals.fresh, totals.prefilled), totals.prefilled)} of them new`}/>
       <Tile name="Now" value={`${running.length} running`} note={`${cache.waiting} waiting`}/>
     </dl>
   );

@@ -13,7 +13,7 @@ test("a reply of /cache becomes figures", () => {
     ended: [{id: "a", kind: "chat", ended: 1_059, end: "error"}]});
   assert.equal(read.uptimeS, 60.5);
   assert.equal(read.totals.prompt, 163);
-  assert.equal(read.totals.ratio, 1.25);
+  assert.equal(read.totals.fresh, 32);
   assert.equal(read.totals.savedEverS, 90);
   assert.deepEqual(read.running.map(one => one.stage), ["decoding", "waiting"]);
   assert.deepEqual([read.running[0].ttftMs, read.running[0].tokensPerS, read.running[1].ttftMs], [85, 20, null]);
