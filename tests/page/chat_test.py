@@ -45,6 +45,15 @@ class Chat(PageCase):
         words = line.replace(",", "").split()
         return int(words[0]), int(words[2])
 
+    def test_the_figures_of_a_long_reply_lie_above_the_composer(self):
+        tab = self.begin(most_tokens=900)
+        self.say(tab, "Tell me a long story.")
+        self.wait_for_reply(tab, 2)
+        tab.wait("document.documentElement.scrollHeight > 2 * innerHeight")
+        tab.wait(f"{LAST}.querySelector('.buttons')")
+        end, top = tab.run(f"[{LAST}.getBoundingClientRect().bottom, document.querySelector('.composer').getBoundingClientRect().top]")
+        self.assertLessEqual(end, top + 1)
+
     def test_a_second_message_reuses_the_first(self):
         tab = self.begin()
         self.say(tab, support.words(60, 11))

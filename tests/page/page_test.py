@@ -13,6 +13,11 @@ from checks import FAINT_TEXT, flaws
 SOURCES = ".request:first-child .part"
 
 
+# Parts of tables and lists that are wider than their frames.
+CUT = """[...document.querySelectorAll(".wide, .row .label, .row .span")].filter(one => one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.innerText.slice(0, 60))"""
+
+
 class LivePage(PageCase):
     @classmethod
     def start_class_servers(cls):
@@ -137,7 +142,8 @@ class LivePage(PageCase):
         self.assertEqual(tab.complaints(), [])
 
     def test_no_view_is_wider_than_a_phone_or_faint_in_the_dark(self):
-        self.converse(self.shared, support.words(60, 4))
+        for salt in ({}, {"cache_salt": "another tenant"}):
+            self.converse(self.shared, support.words(60, 4), **salt)
         for view in ("live", "prefixes", "chat"):
             for settings in ({"width": 360, "phone": True}, {"dark": True}, {"width": 360, "dark": True}):
                 with self.subTest(view, **settings):
@@ -147,6 +153,7 @@ class LivePage(PageCase):
                     if view == "prefixes":
                         tab.click(".row")
                     self.assertEqual(flaws(tab), [])
+                    self.assertEqual(tab.run(CUT), [], "tables and lists are read without scrolling sideways")
                     if settings.get("dark"):
                         ground = tab.run("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
                         self.assertLess(sum(ground), 150)

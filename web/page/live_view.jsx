@@ -19,7 +19,7 @@ function Tiles({cache}) {
       <Tile name="Reused of all prompts" value={percent(cached, totals.prompt)} note={`${compact(cached)} of ${compact(totals.prompt)} tokens`}/>
       <Tile name="Time saved since start" value={totals.savedS === null ? "–" : duration(totals.savedS)} note={saved}/>
       <Tile name="Prefilled" value={compact(totals.prefilled)}
-            note={totals.fresh === null ? "tokens" : `tokens, ${percent(Math.min(totals.fresh, totals.prefilled), totals.prefilled)} of them new`}/>
+            note={totals.fresh === null ? "tokens" : `tokens, ${percent(Math.min(totals.fresh, totals.prefilled), totals.prefilled)} new after their beginning`}/>
       <Tile name="Now" value={`${running.length} running`} note={`${cache.waiting} waiting`}/>
     </dl>
   );
@@ -138,11 +138,11 @@ function Tenants({tenants, now}) {
       <h2 id="tenants">Tenants</h2>
       <div class="wide narrow-names" tabIndex={0} role="region" aria-labelledby="tenants">
         <table>
-          <thead><tr><th scope="col" class="name">tenant</th><th scope="col">requests</th><th scope="col">reused</th><th scope="col">prefilled</th><th scope="col">state</th><th scope="col">last</th></tr></thead>
+          <thead><tr><th scope="col" class="name">tenant</th><th scope="col">requests</th><th scope="col">reused</th><th scope="col">state</th><th scope="col">last</th></tr></thead>
           <tbody>{tenants.map(one => (
             <tr key={one.number}>
               <th scope="row" class="name">{one.number}<span class="soft">{[one.own ? "you" : "", one.salted ? "" : "no salt"].filter(Boolean).map(word => ` ${word}`).join(",")}</span></th>
-              <td>{grouped(one.requests)}</td><td>{percent(one.cached, one.prompt)}</td><td>{compact(one.prefilled)}</td><td>{bytes(one.ram)}{one.disk > 0 && <><br/><span class="soft">{bytes(one.disk)} on disk</span></>}</td><td>{ago(now - one.at)}</td>
+              <td>{grouped(one.requests)}</td><td>{percent(one.cached, one.prompt)}<br/><span class="soft">{compact(one.prefilled)} prefilled</span></td><td>{bytes(one.ram)}{one.disk > 0 && <><br/><span class="soft">{bytes(one.disk)} on disk</span></>}</td><td>{ago(now - one.at)}</td>
             </tr>))}</tbody>
         </table>
       </div>

@@ -20,11 +20,11 @@ function Row({node, tree, place, isOpen, isActive, total, onPick, onToggle}) {
   const isLeaf = node.children.length === 0;
   return (
     <div role="treeitem" id={rowId(node)} class={`row${isActive ? " active" : ""}`} aria-level={node.depth + 1} {...siblingsOf(node, tree)} aria-selected={isActive}
-         aria-expanded={isLeaf ? undefined : isOpen} style={{top: `${place * ROW}px`, paddingLeft: `${Math.min(node.level, 12) * 14 + 6}px`}}
+         aria-expanded={isLeaf ? undefined : isOpen} style={{top: `${place * ROW}px`, "--level": Math.min(node.level, 12)}}
          onClick={() => onPick(node)} onDblClick={() => onToggle(node)}>
       <span class="twist" aria-hidden="true" onClick={event => { event.stopPropagation(); onToggle(node); }}>{isLeaf ? "" : isOpen ? "▾" : "▸"}</span>
       <span class="span">{grouped(node.begin)}–{grouped(node.end)}</span>
-      <span class="label">{grouped(node.end - node.begin)}<span class="unit"> tokens</span>{node.pinned || node.kept ? <span class="chip">{node.pinned ? "pinned" : "kept"}</span> : null}</span>
+      <span class="label"><span class="count">{grouped(node.end - node.begin)} tokens</span>{node.pinned || node.kept ? <span class="chip">{node.pinned ? "pinned" : "kept"}</span> : null}</span>
       <span class="tiers">{node.tiers.map(tier => <span key={tier} class={`key ${tier}`} aria-hidden="true"></span>)}<span class="hidden">{tiers}</span></span>
       <span class="heat" title="how recently it was used"><span class="fill" style={{width: `${Math.round(100 * node.heat)}%`}}></span><span class="hidden">heat {percent(node.heat, 1)}</span></span>
       <span class="size" title={`${percent(node.allBytes, total)} of all, with what continues it`}>{bytes(node.allBytes)}</span>
