@@ -126,6 +126,14 @@ class CacheApi(FlagCase):
         self.assertNotIn("river", json.dumps([whole, server.get("/cache")]), "no text of prompts")
         for query in ("?limit=0", "?limit=10001", "?limit=x", "?after=-1", "?limit=1e3"):
             self.assert_refused(400, server.get, "/cache/tree" + query, contains="must be a whole number")
+        for path, meant in (("/cache?hotest=1", "hottest"), ("/cache/tree?limits=2", "limit"),
+                            ("/cache/explain?lst=5", "last"), ("/cache/offenders?cache_slat=x", "cache_salt")):
+            self.assert_refused(400, server.get, path, contains=f"did you mean '{meant}'?")
+        for path, body, meant in (("/cache/warm?keeps=60", {"prompt": "x"}, "keep_s"),
+                                  ("/cache/lookup?dialects=chat", {"prompt": "x"}, "dialect"),
+                                  ("/cache/clear?dialekt=chat", {"all": True}, "dialect"),
+                                  ("/cache/pin?dialec=chat", {"prompt": "x"}, "dialect")):
+            self.assert_refused(400, server.post, path, body, contains=f"did you mean '{meant}'?")
 
     def test_a_warmed_prompt_is_there_for_its_first_request(self):
         server = self.server()

@@ -367,22 +367,24 @@ Error no_cache_api() {
 }
 
 void add_cache_routes(HttpServer& server, const Service& service) {
-  const auto route = [&](const char* method, const char* path, auto handler) {
-    server.route(method, path, [&service, handler](HttpRequest& http, ResponseWriter& writer) {
+  const auto route = [&](const char* method, const char* path, const std::vector<std::string>& parameters,
+                         auto handler) {
+    server.route(method, path, [&service, parameters, handler](HttpRequest& http, ResponseWriter& writer) {
       if (!service.endpoints.cache) return send_refusal(writer, no_cache_api());
+      if (const Status known = check_parameters(http, parameters); !known) return send_refusal(writer, known.error());
       handler(service, http, writer);
     });
   };
-  route("GET", "/cache", show_cache);
-  route("GET", "/cache/tree", show_tree);
+  route("GET", "/cache", {"hottest", "cache_salt"}, show_cache);
+  route("GET", "/cache/tree", {"limit", "after", "cache_salt"}, show_tree);
   for (const bool pin : {true, false}) {
-    route("POST", pin ? "/cache/pin" : "/cache/unpin",
+    route("POST", pin ? "/cache/pin" : "/cache/unpin", {"dialect"},
           [pin](const Service& shared, HttpRequest& http, ResponseWriter& writer) {
             change_pin(shared, http, writer, pin);
           });
   }
-  route("POST", "/cache/clear", clear_cache);
-  route("POST", "/cache/warm", warm_cache);
+  route("POST", "/cache/clear", {"dialect"}, clear_cache);
+  route("POST", "/cache/warm", {"dialect", "keep_s"}, warm_cache);
 }
 
 }  // namespace kvkeep::server

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/tenant_scope.h"
 #include "server/api/errors.h"
@@ -81,22 +83,27 @@ void show_offenders(const Service& service, const HttpRequest& http, ResponseWri
 
 using Explain = void (*)(const Service&, const HttpRequest&, ResponseWriter&);
 
-void add(HttpServer& server, const Service& service, const char* path, Explain explain) {
-  server.route("GET", path, [&service, explain](HttpRequest& http, ResponseWriter& writer) {
-    if (!service.endpoints.cache) return send_error(writer, api::error_reply(no_cache_api()));
-    if (service.explanations == nullptr) {
-      return send_error(writer, api::error_reply(unsupported("this server explains no requests")));
-    }
-    explain(service, http, writer);
-  });
+void add(HttpServer& server, const Service& service, const char* path, std::vector<std::string> parameters,
+         Explain explain) {
+  server.route("GET", path,
+               [&service, parameters = std::move(parameters), explain](HttpRequest& http, ResponseWriter& writer) {
+                 if (!service.endpoints.cache) return send_error(writer, api::error_reply(no_cache_api()));
+                 if (service.explanations == nullptr) {
+                   return send_error(writer, api::error_reply(unsupported("this server explains no requests")));
+                 }
+                 if (const Status known = check_parameters(http, parameters); !known) {
+                   return send_error(writer, api::error_reply(known.error()));
+                 }
+                 explain(service, http, writer);
+               });
 }
 
 }  // namespace
 
 void add_explain_routes(HttpServer& server, const Service& service) {
-  add(server, service, "/cache/explain", explain_last);
-  add(server, service, "/cache/explain/*", explain_one);
-  add(server, service, "/cache/offenders", show_offenders);
+  add(server, service, "/cache/explain", {"last", "cache_salt"}, explain_last);
+  add(server, service, "/cache/explain/*", {"cache_salt"}, explain_one);
+  add(server, service, "/cache/offenders", {"cache_salt"}, show_offenders);
 }
 
 }  // namespace kvkeep::server

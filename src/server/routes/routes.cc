@@ -178,6 +178,7 @@ struct AskedPrompt {
 
 Result<AskedPrompt> prompt_of(const Service& service, HttpRequest& http, std::optional<api::ErrorReply>& too_long,
                               HeaderList& told) {
+  TRY(check_parameters(http, {"dialect"}));
   TRY_ASSIGN(const api::PromptApi of, api::prompt_api_of(http.parameter("dialect")));
   TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults, of));
   told = tell_of_unknown_fields(service, http, api::lookup_fields(of), asked.unknown_fields);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/edit_distance.h"
 #include "server/api/json_body.h"
 #include "server/http/api_keys.h"
 
@@ -49,6 +50,22 @@ std::string_view key_of(const HttpRequest& http) {
 std::string_view salt_of_query(const HttpRequest& http) {
   const std::string_view header = http.header("x-cache-salt");
   return header.empty() ? http.parameter("cache_salt") : header;
+}
+
+Status check_parameters(const HttpRequest& http, const std::vector<std::string>& known) {
+  constexpr std::size_t kMostBytes = 64;  // of a name: longer ones are no slips
+  for (std::string_view rest = http.query; !rest.empty();) {
+    const std::string_view pair = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+    const std::string_view name = pair.substr(0, pair.find('='));
+    if (pair.empty() || std::ranges::find(known, name) != known.end()) continue;
+    const std::string near =
+        name.size() > kMostBytes ? "" : nearest_within(std::max<std::size_t>(name.size() / 3, 1), name, known);
+    const std::string question =
+        near.empty() ? fmt::format("; it has {}", fmt::join(known, ", ")) : fmt::format(" (did you mean '{}'?)", near);
+    return invalid(fmt::format("'{}' is not a parameter of {}{}", name.substr(0, kMostBytes), http.path, question));
+  }
+  return {};
 }
 
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "server/api/request.h"
 #include "server/http/http_message.h"
 #include "server/routes/routes.h"
@@ -23,6 +24,10 @@ Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_vi
 
 // The salt of a GET: its header X-Cache-Salt, which proxies seldom log, or else its parameter `cache_salt`, as sent.
 std::string_view salt_of_query(const HttpRequest& http);
+
+// Refuses a query with a parameter that is none of these: a misspelt one would be ignored. The error names it and the
+// nearest known one. For paths of kvkeep's own; clients send llama-server's paths whatever they like.
+Status check_parameters(const HttpRequest& http, const std::vector<std::string>& known);
 
 // The client: the program, by the name before the version in its User-Agent, and the tenant. Prompts of one client are
 // alike. The numbers are only compared.

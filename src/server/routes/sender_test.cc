@@ -37,6 +37,26 @@ TEST(SaltOfQuery, IsInAHeaderOrInTheQuery) {
   EXPECT_EQ(salt_of_query(http), "bob");
 }
 
+TEST(CheckParameters, NamesTheNearestOfAMisspeltOne) {
+  HttpRequest http;
+  http.path = "/cache/explain";
+  const std::vector<std::string> known = {"last", "cache_salt"};
+  for (const char* query : {"", "last=3", "last", "last=", "&last=3&&cache_salt=last=4&", "cache_salt=lst"}) {
+    http.query = query;
+    EXPECT_TRUE(check_parameters(http, known).ok()) << query;
+  }
+  http.query = "cache_salt=a&lst=5";
+  EXPECT_EQ(check_parameters(http, known).error().message,
+            "'lst' is not a parameter of /cache/explain (did you mean 'last'?)");
+  http.query = "lines=5";
+  EXPECT_EQ(check_parameters(http, known).error().message,
+            "'lines' is not a parameter of /cache/explain; it has last, cache_salt");
+  http.query = "=5";
+  EXPECT_FALSE(check_parameters(http, known).ok());
+  http.query = std::string(100'000, 'x');
+  EXPECT_LT(check_parameters(http, known).error().message.size(), 300U);
+}
+
 TEST(TenantOf, ASaltCountsAndAKeyOnlyWhereTheServerSaysSo) {
   Service service;
   service.fingerprint.bytes[0] = 7;
