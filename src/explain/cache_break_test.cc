@@ -293,6 +293,16 @@ TEST(CacheBreak, PromptsWithoutMessages) {
   EXPECT_EQ(plain.kind(), kNewContent);
 }
 
+TEST(CacheBreak, APromptWithoutMessagesOfWhichLittleStayedIsAnotherOne) {
+  Differing plain(40, changed(200, 300, 100));
+  plain.facts.parts = nullptr;
+  plain.facts.prompt_tokens = 340;
+  EXPECT_EQ(plain.kind(), kNewContent);
+  EXPECT_EQ(plain.find().lost_tokens, 100U) << "which came again after all";
+  plain.facts.comparison = changed(150, 300, 150);
+  EXPECT_EQ(plain.kind(), kMessageChanged);
+}
+
 TEST(CacheBreak, LossesComeBeforeDifferences) {
   Differing lost(20, changed(1, 1, 700));
   lost.facts.lost = LostState{LossCause::kDiskBudget, 42, 512};

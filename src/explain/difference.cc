@@ -401,7 +401,9 @@ class Difference {
 
   BreakKind kind_without_messages(VolatileText what) const {
     if (is_one_of_many() || (is_short() && what != VolatileText::kNone)) return BreakKind::kVolatileText;
-    return BreakKind::kMessageChanged;
+    // Nothing names what was edited: a prompt of which less than half stayed is another one.
+    const std::size_t rest = facts_.prompt_tokens - facts_.at->value();
+    return facts_.comparison.common * 2 < rest ? BreakKind::kNewContent : BreakKind::kMessageChanged;
   }
 
   BreakKind kind_in_message(VolatileText what) const {
