@@ -185,6 +185,12 @@ Result<std::vector<DoctorSection>> recorded_sections(const DoctorOptions& option
                         .misses = std::move(found->misses),
                         .offenders = std::move(found->offenders)});
   }
+  if (all.misses->requests() == 1 && !sections.empty()) {
+    sections.back().findings = {
+        {Severity::kNote,
+         "one request tells little: there is none before it to compare it with. Name several files in the order in "
+         "which they were sent, or ask the server that knows the others: POST /cache/lookup with this body"}};
+  }
   if (options.files.size() > 1) sections.push_back(std::move(all));
   return sections;
 }
@@ -192,12 +198,14 @@ Result<std::vector<DoctorSection>> recorded_sections(const DoctorOptions& option
 }  // namespace
 
 Result<int> run_doctor(const DoctorOptions& options) {
-  // Read first, although shown last: a mistyped name should cost neither a test of the disk nor half a report.
+  // All are read before any is shown: a mistyped name should cost neither a test of the disk nor half a report.
   TRY_ASSIGN(std::vector<DoctorSection> recorded, recorded_sections(options));
   Report report(options.json);
-  TRY(report_directory(options, report));
-  if (options.server) report.add({.title = "Settings", .findings = judge_settings(*options.server)});
   for (DoctorSection& section : recorded) report.add(std::move(section));
+  // Who asks about recordings does not ask about this machine, which may be another one than theirs.
+  const bool asks_of_directory = options.files.empty() || options.server || !options.tiers.disk_directory.empty();
+  if (asks_of_directory) TRY(report_directory(options, report));
+  if (options.server) report.add({.title = "Settings", .findings = judge_settings(*options.server)});
   return report.finish();
 }
 

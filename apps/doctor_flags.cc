@@ -19,8 +19,9 @@ FlagSet doctor_flags(DoctorWords& words) {
       "kvkeep doctor [flags] [RECORDING...]",
       "Says why prompts are read again, and what to do: looks at the cache directory, its space and its disk, at "
       "the causes that kept prompts from being reused so far, and at a server's flags for settings that make caching "
-      "useless. A RECORDING (HAR, JSONL as for kvkeep replay, or a trace) is looked at without a server; - is standard "
-      "input. Exit status 1 if something is wrong.",
+      "useless. A RECORDING (HAR, JSONL as for kvkeep replay, a trace, or the JSON body of a request) is looked at "
+      "without a server; - is standard input. With recordings the directory is left out, unless --kv-disk-dir or "
+      "--serve is given. Exit status 1 if something is wrong.",
       {
           {.group = "Directory",
            .spelling = "--kv-disk-dir DIR",

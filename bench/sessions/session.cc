@@ -55,10 +55,22 @@ bool is_har(std::string_view text) {
   return name != std::string_view::npos && text.substr(name).starts_with("\"log\"");
 }
 
+// Returns the path that takes such a body of a request; "" if it is none.
+std::string_view path_of_body(const Json& body) {
+  if (!body.is_object() || field(body, "t") != nullptr || field(body, "path") != nullptr) return "";
+  if (field(body, "input") != nullptr) return "/v1/responses";
+  if (field(body, "messages") == nullptr) return field(body, "prompt") != nullptr ? "/v1/completions" : "";
+  const Json* tools = field(body, "tools");
+  const bool has_schema = tools != nullptr && tools->is_array() && std::ranges::any_of(*tools, [](const Json& tool) {
+                            return tool.is_object() && field(tool, "input_schema") != nullptr;
+                          });
+  return field(body, "system") != nullptr || has_schema ? "/v1/messages" : "/v1/chat/completions";
+}
+
 Status read_time(const Json& line, RecordedRequest& request) {
   const Json* time = field(line, "t");
   if (time == nullptr || !time->is_number() || !std::isfinite(time->get<double>())) {
-    return invalid("no \"t\", the time in seconds");
+    return invalid("no \"t\", the time in seconds: neither a recording's line nor the body of a request");
   }
   request.sent_s = time->get<double>();
   return {};
@@ -133,12 +145,26 @@ class LineReader {
 
   Status take(std::string_view text) {
     TRY_ASSIGN(const Json line, parse_json(text));
+    if (const std::string_view path = path_of_body(line); !path.empty()) return take_body(line, path);
     if (!is_request(line)) return {};
     TRY_ASSIGN(RecordedRequest request, read_request(line));
     if (session_.requests.size() == kMaxRecordedRequests) return invalid("more than 100,000 requests");
     follow(line, request.sent_s);
     request.sent_s += begin_s_;
     last_s_ = std::max(last_s_, request.sent_s);
+    session_.requests.push_back(std::move(request));
+    return {};
+  }
+
+  // Bodies alone have no times: each counts as sent a second after what came before.
+  Status take_body(const Json& body, std::string_view path) {
+    if (session_.requests.size() == kMaxRecordedRequests) return invalid("more than 100,000 requests");
+    RecordedRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = body;
+    request.sent_s = session_.requests.empty() ? 0 : last_s_ + 1;
+    last_s_ = request.sent_s;
     session_.requests.push_back(std::move(request));
     return {};
   }
@@ -194,7 +220,15 @@ Result<Session> parse_session(const std::string& file_name, std::string_view tex
   TRY(refuse_packed(file_name, text));
   if (text.size() > kMaxTextBytes) return invalid(fmt::format("{}:1: more than 1 GiB of text", file_name));
   const std::string_view bare = without_byte_order_mark(text);
-  return is_har(bare) ? parse_har(file_name, bare) : parse_lines(file_name, bare);
+  if (is_har(bare)) return parse_har(file_name, bare);
+  // One body may be written over many lines.
+  const Result<Json> whole = parse_json(bare);
+  if (const std::string_view path = whole ? path_of_body(*whole) : ""; !path.empty()) {
+    LineReader reader(file_name);
+    TRY(reader.take_body(*whole, path));
+    return reader.finish();
+  }
+  return parse_lines(file_name, bare);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 //           "kind", "turn", "inflight", "reply_status" and "reply" are used if they are there
 //   trace   kvkeep's own (--trace), which is such JSONL
 //   HAR     HTTP Archive 1.2, as browsers and proxies save it
+//   body    of a request alone, over any number of lines, or several, one a line
 //
 // docs/bench.md describes the JSONL fields for users.
 
@@ -43,7 +44,7 @@ struct Session {
   std::size_t stand_ins = 0;              // files that the recording lacks, and others stand in their places
 };
 
-// Recognises the three formats by content. kInvalid with "FILE:LINE: reason" (for an archive, "FILE: entry N: reason").
+// Recognises the formats by content. kInvalid with "FILE:LINE: reason" (for an archive, "FILE: entry N: reason").
 // Lines that are no chat request (GET, HEAD, token counting, telemetry) are kept: replay sends them, too. From a HAR
 // file only requests to hosts that were asked for a chat reply are kept: a browser's archive is full of others.
 // Recordings that were appended to one another (cat) are played one after the other. At most 1 GiB of text and 100,000

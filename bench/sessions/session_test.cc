@@ -104,6 +104,22 @@ TEST(Session, TakesTheMessageOutOfAWholeReply) {
   EXPECT_EQ(text_field(session.requests[1].recorded_reply.value(), "content"), "corn");
 }
 
+TEST(Session, TakesTheBodyOfARequestAlone) {
+  const auto path_of = [](std::string_view body) { return session_of(body).requests.at(0).path; };
+  EXPECT_EQ(path_of("{\n  \"model\": \"m\",\n  \"messages\": []\n}\n"), "/v1/chat/completions") << "over many lines";
+  EXPECT_EQ(path_of(R"({"messages":[],"system":"x"})"), "/v1/messages");
+  EXPECT_EQ(path_of(R"({"messages":[],"tools":[{"name":"a","input_schema":{}}]})"), "/v1/messages");
+  EXPECT_EQ(path_of(R"({"messages":[],"tools":[{"type":"function"},7]})"), "/v1/chat/completions");
+  EXPECT_EQ(path_of(R"({"input":"x"})"), "/v1/responses");
+  EXPECT_EQ(path_of(R"({"prompt":"x"})"), "/v1/completions");
+  const Session several = session_of("{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n");
+  ASSERT_EQ(several.requests.size(), 2U);
+  EXPECT_EQ(to_line(several.requests[1].body), R"({"prompt":"b"})");
+  EXPECT_GT(several.requests[1].sent_s, several.requests[0].sent_s);
+  EXPECT_EQ(several.requests[0].method, "POST");
+  EXPECT_THAT(refusal_of(R"({"model":"m"})"), HasSubstr("nor the body of a request"));
+}
+
 TEST(Session, LeavesOutLinesOfATraceThatAreNoRequests) {
   const std::string ahead = R"({"trace":1,"t":1,"route":"ahead","path":null})"
                             "\n";
@@ -127,7 +143,7 @@ TEST(Session, ATraceOfSeveralClientsKeepsItsTimes) {
 TEST(Session, SaysWhichLineIsWrongAndWhy) {
   EXPECT_THAT(refusal_of(line(1) + "{broken"), HasSubstr("notes.jsonl:2: not JSON"));
   EXPECT_EQ(refusal_of("[1]"), "notes.jsonl:1: not a JSON object");
-  EXPECT_EQ(refusal_of(R"({"path":"/v1/messages"})"), "notes.jsonl:1: no \"t\", the time in seconds");
+  EXPECT_THAT(refusal_of(R"({"path":"/v1/messages"})"), HasSubstr("notes.jsonl:1: no \"t\", the time in seconds"));
   EXPECT_EQ(refusal_of("\n"
                        R"({"t":1,"path":"v1"})"),
             "notes.jsonl:2: no \"path\" that begins with '/'");

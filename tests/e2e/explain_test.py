@@ -464,6 +464,20 @@ class Explain(ExplainCase):
                          [("nothing-known", "", 1), ("volatile-text", "date", 1)])
         self.assertEqual(sections["All 2 recordings"]["offenders"][0]["times"], 1)
 
+    def test_doctor_compares_the_bodies_of_requests(self):
+        paths = [fresh_path(f"body{day}.json") for day in (1, 2)]
+        for day, path in enumerate(paths, 1):
+            with open(path, "w") as file:
+                json.dump(chat_body(Talk(f"Today is 2026-05-0{day}.\n{words(200, 1)}", turns=[says("And?")])), file, indent=2)
+        told = run_program("doctor", *paths)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertTrue(told.stdout.startswith(paths[0]), "what was asked about comes first: " + told.stdout)
+        self.assertIn("volatile-text (date) in system", " ".join(told.stdout.split()))
+        self.assertNotIn("Cache directory", told.stdout, "nobody asked about this machine")
+        alone = run_program("doctor", "--kv-disk-dir", fresh_directory(), "--no-disk-test", paths[0])
+        self.assertIn("one request tells little", " ".join(alone.stdout.split()))
+        self.assertLess(alone.stdout.index(paths[0]), alone.stdout.index("Cache directory"))
+
     def test_doctor_reads_archives(self):
         path = fresh_path("browser.har")
         entries = []
@@ -490,8 +504,9 @@ class Explain(ExplainCase):
         with open(path) as file:
             lines = [json.loads(line) for line in file]
         prefilled = {(line["cache_break"] or {"kind": "none"})["kind"]: line["prefilled_tokens"] for line in lines}
-        told = json.loads(run_program("doctor", "--kv-disk-dir", fresh_directory(), "--json", path).stdout)["sections"]
-        kinds = {kind["kind"]: kind["tokens"] for kind in told[-1]["misses"]["kinds"]}
+        told = json.loads(run_program("doctor", "--json", path).stdout)["sections"]
+        self.assertEqual([section["title"] for section in told], [path])
+        kinds = {kind["kind"]: kind["tokens"] for kind in told[0]["misses"]["kinds"]}
         self.assertEqual(kinds, {kind: tokens for kind, tokens in prefilled.items() if tokens > 100})
         self.assertIn("volatile-text", kinds)
 
