@@ -185,7 +185,18 @@ class Diagnoser::Memory {
       nearest = &other;
       common = shared;
     }
-    return nearest;
+    return nearest == nullptr || nearest->ids.size() == common ? nearest : most_alike(ids, common);
+  }
+  // Of the newest that share so many words and go on differently, as a server chooses.
+  const Earlier* most_alike(TokenSpan ids, std::size_t common) const {
+    std::vector<const Earlier*> found;
+    std::vector<TokenSpan> rests;
+    for (auto other = earlier_.rbegin(); other != earlier_.rend() && found.size() < explain::kMostAlike; ++other) {
+      if (other->ids.size() == common || common_prefix(ids, other->ids) != common) continue;
+      found.push_back(&*other);
+      rests.push_back(TokenSpan(other->ids).subspan(common));
+    }
+    return found[explain::most_alike(ids.subspan(common), rests)];
   }
 
   // The conversation in which the words of `nearest` up to a little beyond the difference were sent.

@@ -71,6 +71,16 @@ TEST(Diagnosis, NamesADateAndAddsItUp) {
   EXPECT_EQ(found.offenders.requests_of("agent"), 5U);
 }
 
+TEST(Diagnosis, ComparesWithTheEarlierPromptThatHasMostInCommon) {
+  const auto body = [](const std::string& date, int rest) {
+    return Json{
+        {"messages", {message("system", "Today is " + date + ".\n" + many_words(200, rest)), message("user", "go")}}};
+  };
+  const auto found = diagnosed({body("2026-05-01", 0), body("2026-06-02", 1000), body("2026-07-03", 0)});
+  EXPECT_EQ(found[2].found.kind, BreakKind::kVolatileText);
+  EXPECT_GE(found[2].found.lost_tokens, 200U) << "the newest one has another rest";
+}
+
 TEST(Diagnosis, NamesToolsAndThoughts) {
   const std::vector<Json> tools = {tool("a", 0), tool("b", 100), tool("c", 200)};
   const Json asked = message("user", "go");

@@ -43,7 +43,7 @@ Comparison compare(TokenSpan here, TokenSpan there);
 
 // At most so many known runs are compared with a prompt, and so many of their tokens together.
 inline constexpr std::size_t kMostAlike = 8;
-inline constexpr std::size_t kAlikeTokens = 4 * kCompared;
+inline constexpr std::size_t kAlikeTokens = 2 * kCompared;
 
 // Returns the number of the known run that has most in common with the prompt, both from their first difference on: the
 // one that has most of the prompt's stretches of kLeastRun tokens, wherever they are; of a long prompt those are
