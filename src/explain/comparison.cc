@@ -167,10 +167,10 @@ class StretchSet {
  public:
   explicit StretchSet(TokenSpan here) : bits_(here.size() <= kShortPrompt ? 0 : kFewBits) {
     here = here.first(std::min(here.size(), kCompared));
-    std::size_t samples = 0;
-    for_stretches(here, [&](std::uint64_t) { ++samples; });
-    slots_.resize(std::bit_ceil(2 * samples + 1));
-    for_stretches(here, [&](std::uint64_t hash) { slot(hash).hash = hash; });
+    std::vector<std::uint64_t> samples;
+    for_stretches(here, [&](std::uint64_t hash) { samples.push_back(hash); });
+    slots_.resize(std::bit_ceil(2 * samples.size() + 1));
+    for (const std::uint64_t hash : samples) slot(hash).hash = hash;
   }
 
   std::size_t count_in(TokenSpan known) {
