@@ -3,6 +3,7 @@
 // For the readers of heads: numbers out of bytes, without reading past their end.
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -32,12 +33,22 @@ class FileReader {
     }
     return true;
   }
+  // Returns the place of the first byte of this value at or after `at`; size() if there is none.
+  std::size_t find(int value, std::size_t at) const {
+    if (at >= bytes_.size()) return bytes_.size();
+    const void* found = std::memchr(bytes_.data() + at, value, bytes_.size() - at);
+    return found == nullptr ? bytes_.size()
+                            : static_cast<std::size_t>(static_cast<const std::byte*>(found) - bytes_.data());
+  }
 
  private:
   ByteSpan bytes_;
 };
 
 inline Error truncated() { return damaged("the file ends too early"); }
+
+// kNoSpace for a picture beyond a limit.
+Status check_picture(const MediaHead& head, const MediaLimits& limits);
 
 // Of the formats; preconditions: the file begins like one.
 Result<MediaHead> read_png(const FileReader& file);

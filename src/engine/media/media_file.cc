@@ -11,25 +11,22 @@
 namespace kvkeep::engine::media {
 namespace {
 
+bool is_wav(const FileReader& file) { return file.is_text(0, "RIFF") && file.is_text(8, "WAVE"); }
+bool is_flac(const FileReader& file) { return file.is_text(0, "fLaC"); }
+bool is_mp3(const FileReader& file) {
+  return file.is_text(0, "ID3") || (file.byte(0) == 0xFF && (file.byte(1) & 0xE0) == 0xE0);
+}
+
 Result<MediaHead> read_any(const FileReader& file, const MediaLimits& limits) {
   if (file.is_text(0, "\x89PNG\r\n\x1A\n")) return read_png(file);
   if (file.is_text(0, "\xFF\xD8\xFF")) return read_jpeg(file, limits);
   if (file.is_text(0, "GIF87a") || file.is_text(0, "GIF89a")) return read_gif(file, limits);
   if (file.is_text(0, "BM")) return read_bmp(file);
   if (file.is_text(0, "RIFF") && file.is_text(8, "WEBP")) return read_webp(file);
-  if (file.is_text(0, "RIFF") && file.is_text(8, "WAVE")) return read_wav(file);
-  if (file.is_text(0, "fLaC")) return read_flac(file);
-  if (file.is_text(0, "ID3") || (file.byte(0) == 0xFF && (file.byte(1) & 0xE0) == 0xE0)) return read_mp3(file);
+  if (is_wav(file)) return read_wav(file);
+  if (is_flac(file)) return read_flac(file);
+  if (is_mp3(file)) return read_mp3(file);
   return unsupported("it is none of the formats that are read: PNG, JPEG, GIF, BMP, WebP; WAV, MP3, FLAC");
-}
-
-Status check_picture(const MediaHead& head, const MediaLimits& limits) {
-  const std::uint64_t pixels = std::uint64_t{head.width} * head.height;
-  if (pixels == 0) return damaged("it is a picture without pixels");
-  if (pixels <= limits.pixels && std::max(head.width, head.height) <= limits.side) return {};
-  return no_space("it is a picture of " + std::to_string(head.width) + " x " + std::to_string(head.height) +
-                  " pixels: at most " + std::to_string(limits.pixels) + " are read, and sides of " +
-                  std::to_string(limits.side) + ": make it smaller");
 }
 
 Status check_sound(const MediaHead& head, const MediaLimits& limits) {
@@ -41,6 +38,15 @@ Status check_sound(const MediaHead& head, const MediaLimits& limits) {
 
 }  // namespace
 
+Status check_picture(const MediaHead& head, const MediaLimits& limits) {
+  const std::uint64_t pixels = std::uint64_t{head.width} * head.height;
+  if (pixels == 0) return damaged("it is a picture without pixels");
+  if (pixels <= limits.pixels && std::max(head.width, head.height) <= limits.side) return {};
+  return no_space("it is a picture of " + std::to_string(head.width) + " x " + std::to_string(head.height) +
+                  " pixels: at most " + std::to_string(limits.pixels) + " are read, and sides of " +
+                  std::to_string(limits.side) + ": make it smaller");
+}
+
 Result<MediaHead> read_head(ByteSpan file, const MediaLimits& limits) {
   if (file.size() > limits.file_bytes.value()) {
     return no_space("it has " + std::to_string(file.size()) + " bytes: at most " +
@@ -49,6 +55,11 @@ Result<MediaHead> read_head(ByteSpan file, const MediaLimits& limits) {
   TRY_ASSIGN(const MediaHead head, read_any(FileReader(file), limits));
   TRY(head.medium == Medium::kPicture ? check_picture(head, limits) : check_sound(head, limits));
   return head;
+}
+
+bool begins_like_sound(ByteSpan bytes) {
+  const FileReader file(bytes);
+  return is_wav(file) || is_flac(file) || is_mp3(file);
 }
 
 namespace {

@@ -59,10 +59,17 @@ struct MediaHead {
 // or a variant of one that is not decoded), kDamaged (truncated or contradictory), kNoSpace (beyond a limit).
 Result<MediaHead> read_head(ByteSpan file, const MediaLimits& limits);
 
+// Returns true for a file that begins like a sound. Costs nothing, while read_head() goes through a whole JPEG.
+bool begins_like_sound(ByteSpan file);
+
 // Checks that the pixels of a PNG unpack to as many bytes as its head promises: a decoder would take all of them into
 // memory. Costs about as much time as unpacking, and 64 KB. Precondition: read_head() accepted the file. Errors as
 // there.
 Status check_png_pixels(ByteSpan file);
+
+// Checks that the codes of a GIF's first frame stand for all of its pixels: a decoder would make up what is missing.
+// Costs less than decoding, and 8 KB. Precondition and errors as above.
+Status check_gif_pixels(ByteSpan file);
 
 // Decodes a WebP, which libmtmd does not: red, green and blue of each pixel, in rows from the top. Precondition:
 // read_head() accepted the file and returned `head`. kDamaged; kUnsupported if this kvkeep was built without libwebp.

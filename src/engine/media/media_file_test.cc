@@ -58,7 +58,7 @@ TEST(MediaHeadTest, KnowsTheSizeOfEachPicture) {
 TEST(MediaHeadTest, KnowsTheSizeOfAWebpInEachCoding) {
   FileWriter extended;
   extended.text("RIFF");
-  extended.little(100, 4);
+  extended.little(22, 4);
   extended.text("WEBPVP8X");
   extended.little(10, 4);
   extended.little(0x10, 4);  // with transparency
@@ -112,7 +112,8 @@ TEST(WebpPixels, OfDamagedFilesAreRefused) {
   MediaHead smaller = read_head(file, {}).value();
   --smaller.height;
   EXPECT_EQ(webp_pixels(file, smaller).error().kind, ErrorKind::kDamaged);
-  const std::vector<std::byte> half(file.begin(), file.begin() + 40);
+  std::vector<std::byte> half(file.begin(), file.begin() + 40);
+  half[4] = std::byte{40 - 8};
   EXPECT_EQ(webp_pixels(half, read_head(half, {}).value()).error().kind, ErrorKind::kDamaged);
 }
 
@@ -141,6 +142,48 @@ TEST(MediaHeadTest, TruncatedFilesHaveTheSameHeadOrNone) {
       EXPECT_LE(head->seconds, whole->seconds + 15) << to_string(sample.format) << " " << size;
     }
   }
+}
+
+// The decoder of JPEG and GIF would make up what is missing. After the last frame of a GIF nothing is needed.
+TEST(MediaHeadTest, PicturesThatAreCutAreRefused) {
+  std::vector<Sample> samples = pictures(20, 10);
+  samples.push_back({Format::kJpeg, make_jpeg(64, 64, 3)});
+  samples.push_back({Format::kWebp, webp_file(true)});
+  samples.push_back({Format::kWebp, webp_file(false)});
+  for (const Sample& sample : samples) {
+    const std::size_t needless = sample.format == Format::kGif ? 1 : 0;
+    for (std::size_t size = 0; size + needless < sample.bytes.size(); ++size) {
+      EXPECT_FALSE(read_head(ByteSpan(sample.bytes).first(size), {}).ok()) << to_string(sample.format) << " " << size;
+    }
+    EXPECT_TRUE(read_head(ByteSpan(sample.bytes).first(sample.bytes.size() - needless), {}).ok());
+  }
+  std::vector<std::byte> frames = make_gif(4, 4, 3);
+  for (std::size_t size = frames.size() - 20; size < frames.size() - 1; ++size) {
+    const auto head = read_head(ByteSpan(frames).first(size), {});
+    EXPECT_TRUE(!head || head->frames == 2) << "a frame that is not whole, " << size;
+  }
+}
+
+TEST(MediaHeadTest, JpegsWithoutPixelsAreRefused) {
+  const auto refusal_of = [](const std::vector<std::byte>& jpeg, std::size_t begin, std::size_t end) {
+    std::vector<std::byte> file(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(begin));
+    file.insert(file.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(end), jpeg.end());
+    return refusal(file);
+  };
+  const std::vector<std::byte> whole = make_jpeg(160, 160);  // 400 blocks, of 2 bits each
+  const auto scan = std::ranges::search(whole, std::array{std::byte{0xFF}, std::byte{0xDA}}).begin() - whole.begin();
+  const std::size_t pixels = static_cast<std::size_t>(scan) + 10;
+  ASSERT_TRUE(read_head(whole, {}).ok());
+  EXPECT_EQ(refusal_of(whole, static_cast<std::size_t>(scan), whole.size() - 2), ErrorKind::kDamaged) << "no scan";
+  EXPECT_EQ(refusal_of(whole, pixels, whole.size() - 2), ErrorKind::kDamaged) << "a scan without pixels";
+  EXPECT_EQ(refusal_of(whole, pixels + 50, whole.size() - 2), ErrorKind::kDamaged) << "half of them";
+  std::vector<std::byte> progressive = whole;
+  progressive[static_cast<std::size_t>(
+                  std::ranges::search(whole, std::array{std::byte{0xFF}, std::byte{0xC0}}).begin() - whole.begin()) +
+              1] = std::byte{0xC2};
+  EXPECT_EQ(refusal_of(progressive, pixels, whole.size() - 2), ErrorKind::kDamaged);
+  progressive.erase(progressive.begin() + static_cast<std::ptrdiff_t>(pixels) + 50, progressive.end() - 2);
+  EXPECT_TRUE(read_head(progressive, {}).ok()) << "its first pass may have one bit for each block";
 }
 
 TEST(MediaHeadTest, AnyByteMayBeWrong) {
@@ -240,6 +283,49 @@ TEST(PngPixels, MayNotBeMoreThanTheHeadPromises) {
   const Status status = check_png_pixels(damaged);
   EXPECT_TRUE(status.ok() || status.error().kind == ErrorKind::kDamaged);
   EXPECT_EQ(check_png_pixels(make_png(4, 4, ByteSpan{})).error().kind, ErrorKind::kDamaged);
+}
+
+TEST(GifPixels, MustBeAllThere) {
+  for (const auto& [width, height] : {std::pair{1U, 1U}, {4U, 4U}, {300U, 7U}, {64U, 64U}}) {
+    EXPECT_TRUE(check_gif_pixels(make_gif(width, height, 2)).ok()) << width << " x " << height;
+  }
+  std::vector<std::byte> promises = make_gif(40, 24);
+  constexpr std::size_t kFrame = 13 + 6;
+  promises[kFrame + 5] = std::byte{41};
+  EXPECT_EQ(check_gif_pixels(promises).error().kind, ErrorKind::kDamaged) << "a column more";
+  promises[kFrame + 5] = std::byte{39};
+  EXPECT_TRUE(check_gif_pixels(promises).ok()) << "a decoder leaves out what is too much";
+  std::vector<std::byte> ends = make_gif(40, 24);
+  ends[kFrame + 12] = std::byte{0x2C};  // 4, then 5, which ends
+  EXPECT_EQ(check_gif_pixels(ends).error().kind, ErrorKind::kDamaged);
+  ends[kFrame + 12] = std::byte{0x3C};  // 4, then 7, which is no code yet
+  EXPECT_EQ(check_gif_pixels(ends).error().kind, ErrorKind::kDamaged);
+  ends[kFrame + 10] = std::byte{9};
+  EXPECT_EQ(check_gif_pixels(ends).error().kind, ErrorKind::kDamaged);
+}
+
+// 0, then the run of two that the code after it makes known, then of three, and so on: long runs are in few codes.
+TEST(GifPixels, OfLongRunsAreCounted) {
+  FileWriter file;
+  file.text("GIF89a");
+  file.little(6, 2);
+  file.little(1, 2);
+  file.big(0, 3);
+  file.byte(',');
+  file.little(0, 4);
+  file.little(6, 2);
+  file.little(1, 2);
+  file.byte(0);
+  file.byte(2);
+  file.byte(2);
+  file.byte(0x84);  // 4, 0, and two bits of 6
+  file.byte(0x5F);  // the third, 7, and, since runs up to 7 are known now, 5 in four bits
+  file.byte(0);
+  const std::vector<std::byte> gif = file.take();
+  EXPECT_TRUE(check_gif_pixels(gif).ok()) << "1 + 2 + 3";
+  std::vector<std::byte> more = gif;
+  more[13 + 5] = std::byte{7};
+  EXPECT_EQ(check_gif_pixels(more).error().kind, ErrorKind::kDamaged);
 }
 
 }  // namespace

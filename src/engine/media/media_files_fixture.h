@@ -203,6 +203,33 @@ inline std::vector<std::byte> make_jpeg(std::uint32_t width, std::uint32_t heigh
   return file.take();
 }
 
+// The blocks of a GIF's frame of two colours: codes of 3 bits, of which 4 forgets all longer runs and 5 ends. `pixels`
+// of more than a million are left out.
+inline std::vector<std::byte> gif_blocks(std::uint64_t pixels) {
+  FileWriter data;
+  std::uint32_t bits = 0;
+  int count = 0;
+  const auto add = [&](std::uint32_t code) {
+    bits |= code << count;
+    for (count += 3; count >= 8; count -= 8, bits >>= 8) data.byte(bits & 0xFF);
+  };
+  for (std::uint64_t i = 0; i < pixels && pixels <= 1'000'000; ++i) {
+    if (i % 2 == 0) add(4);  // after two runs codes would grow
+    add(i % 3 == 0 ? 1 : 0);
+  }
+  add(5);
+  data.byte(bits);
+  const std::vector<std::byte> bytes = data.take();
+  FileWriter blocks;
+  for (std::size_t at = 0; at < bytes.size(); at += 255) {
+    const std::size_t size = std::min<std::size_t>(255, bytes.size() - at);
+    blocks.byte(static_cast<std::uint32_t>(size));
+    blocks.add(std::span(bytes).subspan(at, size));
+  }
+  blocks.byte(0);
+  return blocks.take();
+}
+
 inline std::vector<std::byte> make_gif(std::uint32_t width, std::uint32_t height, std::uint32_t frames = 1) {
   FileWriter file;
   file.text("GIF89a");
@@ -217,11 +244,8 @@ inline std::vector<std::byte> make_gif(std::uint32_t width, std::uint32_t height
     file.little(width, 2);
     file.little(height, 2);
     file.byte(0);
-    file.byte(2);  // bits of a colour; codes have one more: 4 clears, 5 ends
-    file.byte(2);
-    file.byte(0x4C);  // 4, 1, and the beginning of 5
-    file.byte(0x01);
-    file.byte(0);
+    file.byte(2);  // bits of a colour; codes have one more
+    file.add(gif_blocks(std::uint64_t{width} * height));
   }
   file.byte(';');
   return file.take();

@@ -204,6 +204,7 @@ Result<BitmapHandle> MtmdProjector::decode(ByteSpan file, const MediaHead& head,
     return BitmapHandle(mtmd_bitmap_init(head.width, head.height, nullptr));
   }
   if (!only_head && head.format == Format::kPng) TRY(check_png_pixels(file));
+  if (!only_head && head.format == Format::kGif) TRY(check_gif_pixels(file));
   if (head.format == Format::kWebp) {
     TRY_ASSIGN(const std::vector<std::uint8_t> pixels, webp_pixels(file, head));
     return BitmapHandle(mtmd_bitmap_init(head.width, head.height, pixels.data()));
@@ -264,6 +265,7 @@ Result<std::vector<MediaPart>> MtmdProjector::parts_of(const mtmd_input_chunks& 
 }
 
 double MtmdProjector::sound_seconds(ByteSpan file) const {
+  if (!begins_like_sound(file)) return 0;
   const auto head = read_head(file, options_.limits);
   return head && head->medium == Medium::kSound ? head->seconds : 0;
 }

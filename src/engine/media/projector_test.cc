@@ -89,7 +89,9 @@ TEST_P(EyeTest, AWebpIsSeenAsTheSamePixelsInAnotherFormat) {
   }
   EXPECT_EQ(embeddings_of(*projector_, webp_file(true)), embeddings_of(*projector_, make_bmp(64, 48, webp_colours())));
   const auto file = webp_file(true);
-  const std::vector<std::byte> half(file.begin(), file.begin() + 40);
+  std::vector<std::byte> half(file.begin(), file.begin() + 40);
+  EXPECT_EQ(projector_->plan(half).error().kind, ErrorKind::kDamaged);
+  half[4] = std::byte{40 - 8};
   ASSERT_TRUE(projector_->plan(half).ok()) << "its head is whole";
   EXPECT_FALSE(projector_->encode(half, 0, {}).ok());
 }
@@ -204,8 +206,15 @@ TEST_P(EyeTest, RefusesWhatItCannotRead) {
   EXPECT_EQ(projector_->plan(make_wav(100)).error().kind, ErrorKind::kUnsupported);
   std::vector<std::byte> truncated = make_png(96, 64);
   truncated.resize(truncated.size() / 2);
-  EXPECT_TRUE(projector_->plan(truncated).ok()) << "its head is whole";
-  EXPECT_EQ(projector_->encode(truncated, 0, {}).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(projector_->plan(truncated).error().kind, ErrorKind::kDamaged);
+  const std::vector<std::byte> rows(32 * (1 + 96 * 3));
+  const std::vector<std::byte> half_png = make_png(96, 64, stored(rows));
+  std::vector<std::byte> half_gif = make_gif(96, 64);
+  half_gif[13 + 6 + 7] = std::byte{128};  // its frame has twice the rows
+  for (const auto& half : {half_png, half_gif}) {
+    EXPECT_TRUE(projector_->plan(half).ok()) << "its head is whole";
+    EXPECT_EQ(projector_->encode(half, 0, {}).error().kind, ErrorKind::kDamaged);
+  }
   const std::vector<std::byte> bomb(3'000'000);
   EXPECT_EQ(projector_->encode(make_png(1, 1, stored(bomb)), 0, {}).error().kind, ErrorKind::kDamaged);
 }
