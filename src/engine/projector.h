@@ -58,7 +58,7 @@ class Projector {
   virtual const ProjectorDescription& description() const = 0;
 
   // Returns how many seconds of sound a file may have, as its head says: plan() takes time and memory by them, some
-  // milliseconds and 200 KB for each. 0: it is none, or beyond a limit.
+  // milliseconds and 200 KB for each. 0: it is none, or beyond a limit. Takes no time for a picture.
   virtual double sound_seconds(ByteSpan /*file*/) const { return 0; }
   // Returns the parts of a file. Errors are a line to be put after the file's name: kUnsupported (no format that is
   // read, or a medium that the projector does not know), kDamaged, kNoSpace (beyond a limit).

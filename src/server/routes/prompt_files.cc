@@ -35,14 +35,7 @@ class FileSettler {
     if (gone_()) return client_left();
     if (!file.url.empty()) TRY(read(file));
     if (file.bytes == nullptr) return {};
-    if (counted_.insert(file.hash).second) bytes_ += file.bytes->size();
-    const std::uint64_t most = service_.held_files->most_of_request().value();
-    if (bytes_ > most) {
-      return of_place(file, no_space(fmt::format(
-                                "with it the request's files have {} MiB, and at most {} are taken: send fewer, or "
-                                "start the server with a larger --max-body-mb",
-                                bytes_ >> 20, most >> 20)));
-    }
+    if (counted_.insert(file.hash).second) TRY(count(file));
     auto held = service_.held_files->hold(file.hash, std::move(file.bytes));
     if (!held) return of_place(file, held.error());
     file.bytes = *std::move(held);
@@ -50,6 +43,23 @@ class FileSettler {
   }
 
  private:
+  // Equal files count once.
+  Status count(const chat::MediaFile& file) {
+    bytes_ += file.bytes->size();
+    const std::uint64_t most = service_.held_files->most_of_request().value();
+    if (bytes_ > most) {
+      return of_place(file, no_space(fmt::format(
+                                "with it the request's files have {} MiB, and at most {} are taken: send fewer, or "
+                                "start the server with a larger --max-body-mb",
+                                bytes_ >> 20, most >> 20)));
+    }
+    seconds_ += service_.projector->sound_seconds(std::as_bytes(std::span(*file.bytes)));
+    if (seconds_ <= kMostSoundSeconds) return {};
+    return of_place(file, invalid(fmt::format("with it the request's sounds have up to {:.0f} seconds, and at most "
+                                              "{:.0f} are taken: send fewer, or shorter ones",
+                                              seconds_, kMostSoundSeconds)));
+  }
+
   Status read(chat::MediaFile& file) {
     const std::string url = std::exchange(file.url, {});
     if (const auto known = read_.find(url); known != read_.end()) {
@@ -86,6 +96,7 @@ class FileSettler {
   std::map<std::string, chat::MediaFile, std::less<>> read_;  // by URL
   std::set<MediaHash> counted_;
   std::uint64_t bytes_ = 0;
+  double seconds_ = 0;  // of sounds
   std::int64_t fetch_left_ms_ = kMostFetchMs;
 };
 

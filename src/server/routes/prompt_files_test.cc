@@ -142,6 +142,26 @@ TEST_F(PromptFilesTest, ARequestThatCouldNeverFitIsTooLarge) {
   EXPECT_TRUE(read(std::vector(20, file(std::string(600, 'a')))).ok()) << "equal files count once";
 }
 
+// A sound of this test has as many seconds as bytes.
+TEST_F(PromptFilesTest, TheSoundsOfARequestHaveABoundOfSeconds) {
+  const auto sound = [this](std::size_t seconds, const std::string& place) {
+    return file("s" + std::string(seconds - 1, ' '), place);
+  };
+  service_.held_files = std::make_unique<HeldFiles>(mebibytes(1));
+  service_.sound_room = std::make_unique<SoundRoom>();
+  service_.context_tokens = 1'000;
+  const Error long_one = refused({sound(1'700, "a"), sound(1'701, "b"), file("a picture"), sound(200, "messages[4]")});
+  EXPECT_EQ(long_one.kind, ErrorKind::kInvalid);
+  EXPECT_EQ(long_one.message,
+            "'messages[4]': with it the request's sounds have up to 3601 seconds, and at most 3600 are taken: send "
+            "fewer, or shorter ones");
+  EXPECT_EQ(projector_.planned, 0) << "nothing is decoded to find that out";
+  EXPECT_TRUE(read({sound(1'700, "a"), sound(1'701, "b"), sound(199, "c")}).ok());
+  EXPECT_TRUE(read(std::vector(4, sound(1'700, "a"))).ok()) << "equal sounds count once";
+  EXPECT_EQ(refused({sound(1'700, "a"), sound(1'701, "b"), sound(201, "c")}).kind, ErrorKind::kInvalid)
+      << "also where some are known";
+}
+
 TEST_F(PromptFilesTest, ARequestHasOnlySoMuchTimeForOtherHosts) {
   const Error late = refused({named("http://a"), named("http://b"), named("http://c", "messages[3]")});
   EXPECT_EQ(late.kind, ErrorKind::kInvalid);
