@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 #include "chat/chat_template.h"
@@ -172,21 +173,47 @@ Result<std::string> media_directory(const std::string& path) {
   return place;
 }
 
-// The client is not told whether a file outside the directory exists.
-Result<std::string> read_media_file(const std::string& directory, std::string_view path) {
-  const Error none = invalid("there is no such file below --media-path");
-  if (path.empty() || path.find('\0') != std::string_view::npos) return none;
+namespace {
+
+// Replaces %20 and the like. A % that no two hexadecimal digits follow stays.
+std::string percent_decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const std::string_view digits = text.substr(std::min(i + 1, text.size()), 2);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+    const bool is_code = text[i] == '%' && digits.size() == 2 && read.ptr == digits.data() + 2;
+    plain += is_code ? static_cast<char>(value) : text[i];
+    if (is_code) i += 2;
+  }
+  return plain;
+}
+
+Result<std::string> media_target(const std::string& directory, const std::string& path) {
+  if (path.empty() || path.find('\0') != std::string::npos) return invalid("it is no path");
   const auto below = [&directory](const std::string& named) -> Result<std::string> {
     TRY_ASSIGN(std::string target, os::resolve_links(named));
     if (!target.starts_with(directory + "/")) return invalid("it is not below the directory");
     return target;
   };
-  Result<std::string> target = below(directory + "/" + std::string(path));
+  Result<std::string> target = below(directory + "/" + path);
   // file:///directory/a.png is the whole path of that file, too.
-  if (!target && path.starts_with('/')) target = below(std::string(path));
-  if (!target) return none;
-  Result<std::string> bytes = read_file(*target, kMostMediaBytes);
-  if (!bytes) return bytes.error().kind == ErrorKind::kInvalid ? invalid("the file is larger than 64 MiB") : none;
+  if (!target && path.starts_with('/')) target = below(path);
+  return target;
+}
+
+}  // namespace
+
+// The client is not told whether a file outside the directory exists.
+Result<std::string> read_media_file(const std::string& directory, std::string_view path) {
+  Result<std::string> target = media_target(directory, percent_decoded(path));
+  // Clients that encode nothing may name a file whose name has a % in it.
+  if (!target) target = media_target(directory, std::string(path));
+  if (!target) return invalid("there is no such file below --media-path");
+  Result<std::string> bytes = read_beginning(*target, kMostMediaBytes + 1);
+  if (!bytes && bytes.error().kind == ErrorKind::kInvalid) return invalid("it is a directory, or no regular file");
+  if (!bytes) return invalid("the file below --media-path cannot be read");
+  if (bytes->size() > kMostMediaBytes) return invalid("the file is larger than 64 MiB");
   return bytes;
 }
 

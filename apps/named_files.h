@@ -73,8 +73,8 @@ inline constexpr std::size_t kMostMediaBytes = 64U << 20;  // of a picture or so
 // Returns a directory's path without links. kInvalid, with the name of --media-path, if it is none; "" for "".
 Result<std::string> media_directory(const std::string& path);
 
-// Reads a file below a directory, which media_directory() returned, by its path there or by its whole path; links that
-// lead out of the directory do not count as below.
+// Reads a file below a directory, which media_directory() returned, by its path there or by its whole path, in which
+// %20 may stand for a blank; links that lead out of the directory do not count as below. Never waits for a pipe.
 // kInvalid with a reason to be put after the file's place in the request. Any thread.
 Result<std::string> read_media_file(const std::string& directory, std::string_view path);
 

@@ -70,6 +70,16 @@ def jpeg_head(width, height, scans=1):
     return head + scans * (b"\xff\xda" + struct.pack(">HBBBBBB", 8, 1, 1, 0, 0, 63, 0) + b"\0") + b"\xff\xd9"
 
 
+def jpeg(side):
+    """Grey: each block has a code of one bit for its first value and one for the end of the others."""
+    def codes(table, *values):
+        return b"\xff\xc4" + struct.pack(">HB", 19 + len(values), table) + bytes([len(values)]) + bytes(15) + bytes(values)
+    blocks = (side // 8) ** 2
+    return (b"\xff\xd8\xff\xdb\0\x43\0" + b"\x01" * 64 + b"\xff\xc0" + struct.pack(">HBHHBBBB", 11, 8, side, side, 1, 1, 0x11, 0)
+            + codes(0, 0) + codes(0x10, 0) + b"\xff\xda" + struct.pack(">HBBBBBB", 8, 1, 1, 0, 0, 63, 0) + bytes(2 * blocks // 8)
+            + b"\xff\xd9")
+
+
 def hostile_pictures():
     black = zlib.compress(bytes(100 << 20), 9)
     bomb = (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)) + png_chunk(b"IDAT", black)
@@ -80,7 +90,10 @@ def hostile_pictures():
             "no picture": b"hello", "nothing": b"", "100 MiB of pixels for 64": bomb, "a JPEG of 900 megapixels": jpeg_head(30_000, 30_000),
             "a JPEG of 10,000 scans": jpeg_head(64, 64, 10_000), "half a JPEG": jpeg_head(64, 64)[:9],
             "a BMP of 900 megapixels": bmp, "a BMP without pixels": bmp[:18] + struct.pack("<ii", 64, 64) + bmp[26:],
-            "a WebP of 900 megapixels": webp, "half a WebP": webp[:20]}
+            "a WebP of 900 megapixels": webp, "half a WebP": webp[:20], "a JPEG that was cut": jpeg(256)[:-40],
+            "a JPEG without pixels": jpeg_head(64, 64), "a GIF that was cut": gif(1)[:-4],
+            "a GIF of 64 x 64 with one pixel": gif(1).replace(struct.pack("<HHHHB", 0, 0, 1, 1, 0), struct.pack("<HHHHB", 0, 0, 64, 64, 0))
+            .replace(b"GIF89a\1\0\1\0", b"GIF89a\x40\0\x40\0"), "a PNG without its end": png(1)[:-12]}
 
 
 def wav_head(rate, size, kind=1):
@@ -92,8 +105,35 @@ def flac_head(samples, rate=16_000):
     return b"fLaC\x80\0\0\x22" + struct.pack(">HH", 4_096, 4_096) + bytes(6) + packed.to_bytes(8, "big") + bytes(16)
 
 
+def sum_of_flac(data, polynomial, bits):
+    total = 0
+    for byte in data:
+        total ^= byte << (bits - 8)
+        for _ in range(8):
+            total = ((total << 1) ^ (polynomial if total >> (bits - 1) & 1 else 0)) & ((1 << bits) - 1)
+    return total
+
+
+def flac_silence(said_s, frames, rate=16_000):
+    """Each frame of 65,535 samples, four seconds, takes 14 bytes."""
+    file = bytearray(flac_head(said_s * rate, rate).replace(struct.pack(">HH", 4_096, 4_096), struct.pack(">HH", 65_535, 65_535), 1))
+    for number in range(frames):
+        frame = b"\xff\xf8\x70\x08" + chr(number).encode() + struct.pack(">H", 65_534)
+        frame += bytes([sum_of_flac(frame, 0x07, 8)]) + b"\0\0\0"
+        file += frame + struct.pack(">H", sum_of_flac(frame, 0x8005, 16))
+    return bytes(file)
+
+
+def mp3_silence(frames, says=None):
+    """Of MPEG 1, layer III, 128 kbit/s, 44,100 samples a second, one channel. `says`: how many frames there are."""
+    frame = b"\xff\xfb\x90\xc0" + bytes(413)
+    first = b"" if says is None else b"\xff\xfb\x90\xc0" + bytes(17) + b"Xing" + struct.pack(">II", 1, says) + bytes(384)
+    return first + frames * frame
+
+
 def hostile_sounds():
-    return {"4 GiB of samples that are not there": wav_head(16_000, (1 << 32) - 1) + bytes(100), "half a WAV": wav(1)[:2_000],
+    return {"two hours in 25 KB": flac_silence(7_200, 1_758), "35 minutes of MP3": 81_000 * (b"\xff\xfb\x10\xc0" + bytes(100)),
+           "4 GiB of samples that are not there": wav_head(16_000, (1 << 32) - 1) + bytes(100), "half a WAV": wav(1)[:2_000],
             "an hour": wav_head(1_000, 3_600_000) + bytes(3_600_000), "a WAV of an unknown kind": wav_head(16_000, 100, 99) + bytes(100),
             "no sample": wav_head(16_000, 0), "2^36 samples in 60 bytes": flac_head((1 << 36) - 1), "a FLAC without sound": flac_head(8_000),
             "half a FLAC head": flac_head(8_000)[:20], "no MP3": b"ID3\x04\0\0\x7f\x7f\x7f\x7f" + bytes(100), "no sound": b"hello", "nothing": b""}
@@ -312,6 +352,24 @@ class Reuse(MediaCase):
         self.assert_refused(400, other.post, "/slots/0?action=restore", {"filename": "seen"}, contains="send the conversation")
         self.assertEqual(reply_text(self.ask(other, messages)), reply_text(first), "and nothing of it stayed behind")
 
+    def test_an_erased_slot_with_a_picture_is_gone(self):
+        """Its text could be computed anew, as that of any saved conversation, but its picture cannot."""
+        saved = fresh_directory()
+        server = self.start("qwen3vl", "--metrics", "--slot-save-path", saved, "--kv-disk-dir", fresh_directory())
+        messages = [shows(words(40, 1), png(1), "What is it?")]
+        first = self.ask(server, messages)
+        kept = server.post("/slots/0?action=save", {"filename": "seen"})["n_saved"]
+        told = [user(words(50, 2))]
+        self.ask(server, told, id_slot=0)
+        self.assertEqual(server.post("/slots/0?action=restore", {"filename": "seen"})["n_restored"], kept, "others ran at the slot since")
+        erased = server.post("/slots/0?action=erase", {})["n_erased"]
+        self.assertGreater(erased, 40, "all but a beginning that the other conversation shares")
+        self.assert_refused(400, server.post, "/slots/0?action=restore", {"filename": "seen"}, contains="send the conversation")
+        again = self.ask(server, messages)
+        self.assertEqual((reply_text(again), timings(again)["cache_n"]), (reply_text(first), kept - erased))
+        self.assertEqual(self.encoded_files(server), 1, "what the projector made of it is still in RAM")
+        self.assertEqual(server.post("/slots/0?action=restore", {"filename": "seen"})["n_restored"], kept, "sent again, it is there again")
+
     def test_chats_do_not_wait_for_a_long_sound(self):
         server = self.server("-mm", model("--mmproj"), "-c", 32_768, model_path=model())
         part = {"type": "input_audio", "input_audio": {"data": encoded(wav(3, 16_000, 240)), "format": "wav"}}
@@ -415,6 +473,36 @@ class EachDialect(MediaCase):
             status, reply = ask(server, wav(1), "Is it alive?")
             self.assertEqual(status, 200, reply)
 
+    def test_sounds_that_say_less_than_they_have_take_no_memory(self):
+        """Or more: an MP3 may say how many frames it has."""
+        server = self.server("-mm", model("--mmproj"), "-c", 16_384, model_path=model())
+        self.heard_in_chat(server, wav(1), "Is it alive?")
+        reset_peak(server)
+        before = memory_kib(server, "VmHWM")
+        for file in (flac_silence(10, 1_758), mp3_silence(100, says=(1 << 32) - 1), mp3_silence(100, says=1)):
+            status, reply = self.heard_in_chat(server, file, "What is said?")
+            self.assertIn(status, (200, 400), reply)
+            self.assertLess(memory_kib(server, "VmHWM") - before, 64 << 10)
+        self.assertEqual(self.heard_in_chat(server, wav(1), "Is it alive?")[0], 200)
+
+    def test_the_sounds_of_a_request_have_an_hour_together(self):
+        """Five minutes to forty in a few kilobytes each; nothing of a request that is refused is decoded."""
+        server = self.server("-mm", model("--mmproj"), model_path=model())
+        reset_peak(server)
+        before = memory_kib(server, "VmHWM")
+        parts = [{"type": "input_audio", "input_audio": {"data": encoded(flac_silence(seconds, 40)), "format": "flac"}}
+                 for seconds in (1_500, 1_501, 599, 10)]
+        content = [*parts, text("What is said?")]
+        said = "with it the request's sounds have up to 3610 seconds, and at most 3600 are taken"
+        status, reply = self.send(server, CHAT, {"messages": [{"role": "user", "content": content}], "max_tokens": 1})
+        self.assertEqual(status, 400, reply)
+        self.assertIn("'messages[0].content[3]': " + said, reply["error"]["message"])
+        status, reply = self.send(server, "/v1/responses", {"input": [
+            {"role": "user", "content": [*parts, {"type": "input_text", "text": "x"}]}], "max_output_tokens": 1})
+        self.assertEqual((status, reply["error"]["param"]), (400, "input[0].content[3]"))
+        self.assertIn(said, reply["error"]["message"])
+        self.assertLess(memory_kib(server, "VmHWM") - before, 64 << 10)
+
     def check_hostile(self, server, files, dialects):
         """Each is refused with the part's place in each dialect, and the server takes hardly any memory for it. Returns how
         often that was."""
@@ -493,6 +581,22 @@ class EachDialect(MediaCase):
                                                                "max_tokens": 4})
                 self.assertEqual(status, 400, (path, part, reply))
                 self.assertRegex(reply["error"]["message"], place[path], part)
+
+    def test_parts_of_another_api_are_refused_with_the_type_of_this_one(self):
+        """Clients that mix the APIs up learn which part to send."""
+        shown = {"image": block(png(1)), "image_url": picture(png(1)), "input_image": {"type": "input_image", "image_url": data_url(png(1))},
+                 "text": text("x"), "input_text": {"type": "input_text", "text": "x"}}
+        taken = {CHAT: ("image_url", "text"), "/v1/messages": ("image", "text"), "/v1/responses": ("input_image", "input_text", "text")}
+        for path, own in taken.items():
+            for kind, part in shown.items():
+                status, reply = self.send(self.server_, path, {"input" if path == "/v1/responses" else "messages": [
+                    {"role": "user", "content": [part]}], "max_tokens": 1})
+                if kind in own:
+                    self.assertEqual(status, 200, (path, kind, reply))
+                    continue
+                here = own[1 if "text" in kind else 0]
+                self.assertEqual(status, 400, (path, kind, reply))
+                self.assertIn(f"is of type '{kind}', which other APIs have: this one takes '{here}'", reply["error"]["message"])
 
     def test_messages_by_the_model_have_text_only(self):
         reason = "which has text only"
@@ -613,15 +717,24 @@ class Flags(MediaCase):
             with open(path, "wb") as file:
                 file.write(png(1))
         os.symlink(outside, os.path.join(directory, "link.png"))
+        for name in ("two words é.png", "100%.png", "a%20b.png"):
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(png(1))
+        os.mkdir(os.path.join(directory, "more"))
+        os.mkfifo(os.path.join(directory, "pipe.png"))
         server = self.start("qwen3vl", "--media-path", directory)
 
         def named(url):
             return self.ask(server, [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}, text("x")]}])
         tokens = self.ask(server, [shows(png(1), "x")])["usage"]["prompt_tokens"]
-        for path in ("a.png", "/a.png", os.path.join(directory, "a.png")):
+        for path in ("a.png", "/a.png", os.path.join(directory, "a.png"), "two%20words%20%C3%A9.png", "two words é.png", "%61.png",
+                     "100%25.png", "100%.png", "a%2520b.png", "a%20b.png", os.path.join(directory, "two%20words%20%c3%a9.png")):
             self.assertEqual(named("file://" + path)["usage"]["prompt_tokens"], tokens, path)
-        for url in ("file://../" + os.path.basename(outside), "file://link.png", "file://none.png", "file://" + outside, "file://"):
+        for url in ("file://../" + os.path.basename(outside), "file://link.png", "file://none.png", "file://" + outside, "file://",
+                    "file://%2e%2e/" + os.path.basename(outside), "file://..%2F" + os.path.basename(outside), "file://a.png%00"):
             self.assert_refused(400, named, url, contains="no such file")
+        for url in ("file://more", "file://pipe.png", "file://more/"):
+            self.assert_refused(400, named, url, contains="'messages[0].content[0]': it is a directory, or no regular file")
 
     @covers("--allow-remote-media")
     def test_files_of_listed_hosts_are_fetched(self):
