@@ -77,8 +77,13 @@ inline std::string left_out(std::string_view type) {
   return fmt::format("[{} left out: this model does not read it]", type);
 }
 
-// A part of a message that the model cannot read. Clients look for llama-server's words about pictures.
-inline Error unreadable(std::string_view path, std::string_view type) {
+// A part of a message that the model cannot read. Clients look for llama-server's words about pictures. `type_here`: of
+// the part that this API has for it (MediaReader::type_here()), if `type` is another API's; "" if there is none.
+inline Error unreadable(std::string_view path, std::string_view type, std::string_view type_here = {}) {
+  if (!type_here.empty()) {
+    return invalid(
+        fmt::format("'{}' is of type '{}', which other APIs have: this one takes '{}'", path, type, type_here));
+  }
   const bool is_picture = type.find("image") != std::string_view::npos;
   return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: {}send text", path, type,
                              is_picture ? "image input is not supported, " : ""));

@@ -152,6 +152,20 @@ Result<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
+std::string_view MediaReader::type_here(std::string_view type, const PartTypes& own) const {
+  constexpr auto kText = std::to_array<std::string_view>({"text", "input_text", "output_text"});
+  constexpr auto kPicture = std::to_array<std::string_view>({"image", "image_url", "input_image"});
+  constexpr auto kSound = std::to_array<std::string_view>({"input_audio", "audio", "audio_url"});
+  constexpr auto kFile = std::to_array<std::string_view>({"file", "input_file"});
+  const auto is_one_of = [type](const auto& types) { return std::ranges::find(types, type) != types.end(); };
+  const std::string_view here = is_one_of(kText)                    ? own.text
+                                : is_one_of(kPicture) && pictures() ? own.picture
+                                : is_one_of(kSound) && sound()      ? own.sound
+                                : is_one_of(kFile) && any()         ? own.file
+                                                                    : std::string_view();
+  return here == type ? std::string_view() : here;
+}
+
 Result<std::string> MediaReader::add(std::string bytes, const std::string& path) {
   if (bytes.empty()) return invalid(fmt::format("'{}' is empty", path));
   const MediaHash hash = media_hash(rules_->key, std::as_bytes(std::span(bytes)));

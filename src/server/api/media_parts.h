@@ -59,6 +59,14 @@ Result<std::string> decode_base64(std::string_view text);
 // nothing the name of llama-server's list of files. It costs a search for quotes. Letters may be written as \u0061.
 bool has_media_part(std::string_view body);
 
+// The types of an API's parts; "" for those that it does not have.
+struct PartTypes {
+  std::string_view text;
+  std::string_view picture;
+  std::string_view sound = {};
+  std::string_view file = {};
+};
+
 // The files of one request.
 class MediaReader {
  public:
@@ -70,6 +78,10 @@ class MediaReader {
   bool pictures() const { return rules_ != nullptr && rules_->pictures; }
   bool sound() const { return rules_ != nullptr && rules_->sound; }
   bool any() const { return pictures() || sound(); }
+
+  // Returns the type of the part that an API with these types has for one that another API calls `type`; "" if `type`
+  // is no other API's, or the model does not take it.
+  std::string_view type_here(std::string_view type, const PartTypes& own) const;
 
   // Each returns the name for a part, which stands at `path`.
   // A data: URL; a file: URL if the server has files for requests; an http: URL if it fetches files.

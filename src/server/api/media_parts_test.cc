@@ -100,6 +100,25 @@ TEST_F(MediaReaderTest, EachRequestHasNamesOfItsOwn) {
   EXPECT_FALSE(MediaReader(&rules_).take().names.next(names[1], 0).has_value()) << "without a file there are none";
 }
 
+TEST_F(MediaReaderTest, PartsOfOtherApisHaveATypeHere) {
+  constexpr PartTypes kChat{.text = "text", .picture = "image_url", .sound = "input_audio", .file = "file"};
+  const MediaReader sees(&rules_);
+  EXPECT_EQ(sees.type_here("image", kChat), "image_url");
+  EXPECT_EQ(sees.type_here("input_image", kChat), "image_url");
+  EXPECT_EQ(sees.type_here("input_file", kChat), "file");
+  EXPECT_EQ(sees.type_here("input_text", kChat), "text");
+  EXPECT_EQ(sees.type_here("audio_url", kChat), "") << "it does not hear";
+  for (const char* own : {"text", "image_url", "file", "picture", "document"}) {
+    EXPECT_EQ(sees.type_here(own, kChat), "") << own;
+  }
+  EXPECT_EQ(sees.type_here("image_url", {.text = "text", .picture = "image"}), "image");
+  EXPECT_EQ(sees.type_here("file", {.text = "text", .picture = "image"}), "") << "that API has none";
+  rules_.sound = true;
+  EXPECT_EQ(MediaReader(&rules_).type_here("audio_url", kChat), "input_audio");
+  EXPECT_EQ(MediaReader(nullptr).type_here("image", kChat), "") << "the model reads text only";
+  EXPECT_EQ(MediaReader(nullptr).type_here("output_text", kChat), "text");
+}
+
 TEST(HasMediaPart, IfAValueIsTheTypeOfOne) {
   for (const char* body :
        {R"({"type":"image"})", R"({"type" : "image_url"})", "{\"type\":\n\"input_image\"}", R"({"type":"input_audio"})",

@@ -13,6 +13,8 @@
 namespace kvkeep::server::api {
 namespace {
 
+constexpr PartTypes kMessagesPartTypes{.text = "text", .picture = "image"};
+
 enum class Role { kSystem, kUser, kAssistant };
 
 // The parts of one message.
@@ -82,7 +84,7 @@ Status read_result_part(const Json& part, const std::string& path, MediaReader& 
     texts.push_back(left_out(type));
     return {};
   }
-  return unreadable(path, type);
+  return unreadable(path, type, media.type_here(type, kMessagesPartTypes));
 }
 
 Result<Json> read_result(const Json& block, const std::string& path, MediaReader& media) {
@@ -156,7 +158,7 @@ Status read_block(const Json& block, Role role, const std::string& path, MediaRe
     TRY_ASSIGN(turn.texts.emplace_back(), media.image_block(block, path));
     return {};
   }
-  return unreadable(path, type);
+  return unreadable(path, type, media.type_here(type, kMessagesPartTypes));
 }
 
 Result<MessageTurn> read_turn(const Json* content, Role role, const std::string& path, MediaReader& media) {

@@ -16,6 +16,8 @@ namespace {
 constexpr std::array kRoles =
     std::to_array<std::string_view>({"system", "developer", "user", "assistant", "tool", "function"});
 
+constexpr PartTypes kChatPartTypes{.text = "text", .picture = "image_url", .sound = "input_audio", .file = "file"};
+
 // Returns true if a part of this type is a picture, sound or file that the model takes.
 bool model_takes(const MediaReader& media, const Json& type) {
   return (type == "image_url" && media.pictures()) || (type == "input_audio" && media.sound()) ||
@@ -44,12 +46,13 @@ Status read_media(Json& message, const std::string& path, MediaReader& media) {
   return {};
 }
 
-Status check_part(const Json& part, const std::string& path) {
+Status check_part(const Json& part, const std::string& path, const MediaReader& media) {
   if (!part.is_object()) return wrong_type(path, "an object", part);
   const Json* type = field(part, "type");
   if (type == nullptr || !type->is_string()) return invalid(fmt::format("'{}.type' is required", path));
   if (*type != "text") {
-    return unreadable(path, type->get_ref<const std::string&>());
+    const std::string& name = type->get_ref<const std::string&>();
+    return unreadable(path, name, media.type_here(name, kChatPartTypes));
   }
   const Json* text = field(part, "text");
   if (text == nullptr) return invalid(fmt::format("'{}.text' is required", path));
@@ -67,7 +70,7 @@ void leave_out_unreadable(Json& message) {
   }
 }
 
-Status check_content(const Json& message, const std::string& path) {
+Status check_content(const Json& message, const std::string& path, const MediaReader& media) {
   const Json* content = field(message, "content");
   if (content == nullptr) {
     const bool assistant = message["role"] == "assistant";
@@ -78,7 +81,7 @@ Status check_content(const Json& message, const std::string& path) {
   if (content->is_string()) return {};
   if (!content->is_array()) return wrong_type(path + ".content", "a string or an array of parts", *content);
   for (std::size_t i = 0; i < content->size(); ++i) {
-    TRY(check_part((*content)[i], fmt::format("{}.content[{}]", path, i)));
+    TRY(check_part((*content)[i], fmt::format("{}.content[{}]", path, i), media));
   }
   return {};
 }
@@ -134,7 +137,7 @@ Status check_message(Json& message, const std::string& path, MediaReader& media)
   TRY(complete_tool_calls(message, path));
   TRY(read_media(message, path, media));
   leave_out_unreadable(message);
-  return check_content(message, path);
+  return check_content(message, path, media);
 }
 
 // Moves the messages out of the body.

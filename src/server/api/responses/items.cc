@@ -46,6 +46,10 @@ bool is_text(std::string_view type) {
   return std::ranges::any_of(kTextParts, [&](const auto& pair) { return pair.first == type; });
 }
 
+// Text has several types here, of which none is another API's alone.
+constexpr PartTypes kResponsesPartTypes{
+    .text = {}, .picture = "input_image", .sound = "input_audio", .file = "input_file"};
+
 // Returns true if a part of this type is a picture, sound or file that the model takes.
 bool is_taken(std::string_view type, const MediaReader& media) {
   return (type == "input_image" && media.pictures()) || (type == "input_audio" && media.sound()) ||
@@ -65,7 +69,7 @@ Result<std::string> part_text(const Json& part, const std::string& path, MediaRe
   const auto known = std::ranges::find(kTextParts, type, [](const auto& pair) { return pair.first; });
   if (media != nullptr && is_taken(type, *media)) return media_name_of(part, type, path, *media);
   if (known == kTextParts.end()) {
-    return unreadable(path, type);
+    return unreadable(path, type, media != nullptr ? media->type_here(type, kResponsesPartTypes) : std::string_view());
   }
   return string_in(part, known->second, path);
 }
