@@ -1,7 +1,8 @@
 # The short way to everything. Each target installs, configures and builds what it needs first; all of that is instant
 # when nothing is missing. CMake and ctest do the work: docs/building.md says how to call them directly.
 #
-#   JOBS=4                       parallel jobs of builds and tests (default: one per processor)
+#   JOBS=4                       parallel jobs of builds (default: one per processor)
+#   TEST_JOBS=6                  parallel jobs of tests (default: half as many again, since tests of the program also wait)
 #   CMAKE_FLAGS='-DX=Y ...'      more CMake options, for example -DKVKEEP_LLAMA=fetch
 #   CTEST_FLAGS='-R store ...'   more ctest options
 #   SUITES='everyday|slow'       what `make test` runs: the label or labels of the tests (default: everyday)
@@ -11,6 +12,7 @@
 #   LLAMA_SERVER=1               `make install` also puts a link named llama-server next to it
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+TEST_JOBS ?= $(shell expr \( $(JOBS) \* 3 + 1 \) / 2)
 CMAKE_FLAGS ?=
 CTEST_FLAGS ?=
 SUITES ?= everyday
@@ -18,7 +20,7 @@ FUZZ ?=
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 # $(call run_tests,build folder,labels)
-run_tests = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS) --test-dir $(1) -L '$(2)' || \
+run_tests = ctest --output-on-failure --no-label-summary -j $(TEST_JOBS) $(CTEST_FLAGS) --test-dir $(1) -L '$(2)' || \
 	  { scripts/why-failed $(1); exit 1; }
 # The presets name clang 19; where only another version is installed, that one is used.
 CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; do command -v $$c && break; done))
