@@ -10,8 +10,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include "os/descriptor.h"
 #include "os/threads.h"
@@ -132,6 +135,45 @@ Result<std::string> resolve_host(const std::string& host) {
       ::getnameinfo(first->ai_addr, first->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
   if (failure != 0) return io_error(host + ": " + ::gai_strerror(failure));
   return std::string(text.data());
+}
+
+// Shared by who waits and the thread that asks, which may outlive everything: nothing ends a call of the system's.
+struct HostResolver::Search {
+  Mutex mutex;
+  CondVar ended;
+  std::optional<Result<std::string>> answer GUARDED_BY(mutex);
+};
+
+Result<std::string> HostResolver::resolve(const std::string& host, std::int64_t limit_ms) {
+  if (is_address(host)) return host;
+  std::shared_ptr<Search> search;
+  {
+    const MutexLock lock(mutex_);
+    auto& known = searches_[host];
+    if (known == nullptr) {
+      known = std::make_shared<Search>();
+      std::thread([own = known, find = find_, host] {
+        auto found = find(host);
+        const MutexLock held(own->mutex);
+        own->answer = std::move(found);
+        own->ended.notify_all();
+      }).detach();
+    }
+    search = known;
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+  const MutexLock waiting(search->mutex);
+  while (!search->answer) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left <= std::chrono::nanoseconds(0)) return busy(host + ": no answer of the name server in time");
+    search->ended.wait_for(search->mutex, left);
+  }
+  const Result<std::string> answer = *search->answer;
+  const MutexLock lock(mutex_);
+  if (const auto known = searches_.find(host); known != searches_.end() && known->second == search) {
+    searches_.erase(known);
+  }
+  return answer;
 }
 
 bool wait_for_socket(int socket, Readiness readiness, int limit_ms) {

@@ -2,9 +2,15 @@
 
 // This machine's addresses and ports.
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace kvkeep::os {
@@ -25,6 +31,22 @@ bool is_address(const std::string& host);
 
 // Returns the first address of a host, as text. kIo, with the reason, if it has none. May take seconds.
 Result<std::string> resolve_host(const std::string& host);
+
+// Finds addresses within a time, also where a name server hangs. Thread safe.
+class HostResolver {
+ public:
+  using Find = std::function<Result<std::string>(const std::string&)>;
+  explicit HostResolver(Find find = resolve_host) : find_(std::move(find)) {}
+  // Returns what resolve_host() returns, or kBusy after `limit_ms`: then the search goes on, and a later call has its
+  // answer. One search for a host goes on at a time.
+  Result<std::string> resolve(const std::string& host, std::int64_t limit_ms) EXCLUDES(mutex_);
+
+ private:
+  struct Search;
+  const Find find_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Search>> searches_ GUARDED_BY(mutex_);  // whose answer nobody has yet
+};
 
 // Waits until a socket of a library can be read from, or written to. Returns false after `limit_ms`.
 enum class Readiness { kRead, kWrite };

@@ -6,6 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <future>
+#include <memory>
+
 namespace kvkeep::os {
 namespace {
 
@@ -48,6 +52,28 @@ TEST(Network, HostsHaveAddresses) {
   EXPECT_EQ(*resolve_host("::1"), "::1");
   ASSERT_TRUE(resolve_host("localhost").ok());
   EXPECT_EQ(resolve_host("no-such-host.invalid").error().kind, ErrorKind::kIo);
+}
+
+// A search that hangs is not begun again and again: each would be a thread.
+TEST(HostResolver, ANameServerThatHangsIsWaitedForSoLongOnly) {
+  struct Server {
+    std::atomic<int> asked = 0;
+    std::promise<void> answers;
+    std::shared_future<void> answered = answers.get_future().share();
+  };
+  const auto server = std::make_shared<Server>();
+  HostResolver resolver([server](const std::string& host) -> Result<std::string> {
+    ++server->asked;
+    server->answered.wait();
+    return "10.0.0." + std::to_string(host.size());
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(resolver.resolve("abc", 5).error().kind, ErrorKind::kBusy);
+  EXPECT_EQ(resolver.resolve("127.0.0.1", 0).value(), "127.0.0.1") << "nobody has to be asked";
+  server->answers.set_value();
+  EXPECT_EQ(resolver.resolve("abc", 20'000).value(), "10.0.0.3");
+  EXPECT_EQ(server->asked, 1);
+  EXPECT_EQ(resolver.resolve("abc", 20'000).value(), "10.0.0.3");
+  EXPECT_EQ(server->asked, 2) << "an address may change";
 }
 
 }  // namespace

@@ -224,6 +224,12 @@ Status check_priority(int priority) {
   return priority_status(error, priority);
 }
 
+void run_side_by_side(const std::vector<std::function<void()>>& tasks) {
+  std::vector<std::jthread> threads;  // each joins
+  for (std::size_t i = 0; i + 1 < tasks.size(); ++i) threads.emplace_back(tasks[i]);
+  if (!tasks.empty()) tasks.back()();
+}
+
 void pause(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 bool wait_until(int limit_ms, const std::function<bool()>& is_so) {

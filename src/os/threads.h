@@ -34,6 +34,9 @@ class Ticker {
 // Calls `task` every `period` on a thread of its own, the first time after one period.
 std::unique_ptr<Ticker> make_ticker(std::chrono::milliseconds period, std::function<void()> task);
 
+// Runs all of these at once, each on a thread of its own but the last, which the caller runs. Returns when all ended.
+void run_side_by_side(const std::vector<std::function<void()>>& tasks);
+
 // CPU time that the calling thread has used, user and system; nanoseconds since it began.
 std::int64_t thread_cpu_ns();
 

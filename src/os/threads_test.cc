@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <thread>
 
 #include "os/clock.h"
@@ -87,6 +88,18 @@ TEST(PlaceThisThread, AnybodyMayHaveALowPriority) {
   EXPECT_TRUE(check_priority(0));
   const Status realtime = check_priority(3);
   EXPECT_TRUE(realtime || realtime.error().message.find("does not permit priority 3") != std::string::npos);
+}
+
+TEST(SideBySide, TasksRunAtOnceAndTheLastOneHere) {
+  std::promise<void> first;
+  std::thread::id last;
+  run_side_by_side({[&] { first.get_future().wait(); },
+                    [&] {
+                      last = std::this_thread::get_id();
+                      first.set_value();
+                    }});
+  EXPECT_EQ(last, std::this_thread::get_id());
+  run_side_by_side({});
 }
 
 }  // namespace

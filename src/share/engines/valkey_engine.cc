@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <utility>
 
 #include "os/network.h"
+#include "os/threads.h"
 
 namespace kvkeep::share {
 namespace {
@@ -223,21 +225,27 @@ std::string ValkeyEngine::node_address(NodeId node) const {
   return "valkey " + host.host + ':' + std::to_string(host.port);
 }
 
+ValkeyEngine::Connection ValkeyEngine::take_idle(NodeId node) {
+  const MutexLock lock(mutex_);
+  auto& idle = idle_[node];
+  while (!idle.empty()) {
+    Connection connection = std::move(idle.back());
+    idle.pop_back();
+    if (connection->quiet()) return connection;
+    hung_up_.insert(node);
+  }
+  return nullptr;
+}
+
 Result<ValkeyEngine::Connection> ValkeyEngine::take(NodeId node, std::int64_t deadline_ns) {
   if (clock_.monotonic_ns() >= deadline_ns) return io_error("no time is left");
+  if (Connection idle = take_idle(node)) return idle;
+  const HostPort host = slots_.host(node);
   std::string address;
   {
     const MutexLock lock(mutex_);
-    auto& idle = idle_[node];
-    while (!idle.empty()) {
-      Connection connection = std::move(idle.back());
-      idle.pop_back();
-      if (connection->quiet()) return connection;
-      hung_up_.insert(node);
-    }
     address = addresses_[node];
   }
-  const HostPort host = slots_.host(node);
   if (address.empty()) {
     // Numbers resolve at once; a name's address is looked up by probes only, because that may take long.
     if (!os::is_address(host.host)) return busy(host.host + " is not resolved yet");
@@ -270,37 +278,55 @@ Result<ValkeyReply> ValkeyEngine::ask(Lent& lent, const ValkeyConnection::Words&
 
 // ---- objects ----
 
+// Nodes work side by side while the first one's answers are read. Those that are to be connected to are asked on
+// threads of their own: a handshake takes several round trips, and one that hangs must not take the others' time.
 std::vector<HeadBytes> ValkeyEngine::heads(const std::vector<ObjectName>& names, std::size_t first_bytes,
                                            std::int64_t deadline_ns) {
+  if (clock_.monotonic_ns() >= deadline_ns) return std::vector<HeadBytes>(names.size(), io_error("no time is left"));
   std::vector<HeadBytes> heads(names.size(), HeadBytes(not_found("")));  // until each has its answer, or trouble
-  std::map<NodeId, std::vector<std::size_t>> places;
+  std::map<NodeId, Places> places;
   for (std::size_t i = 0; i < names.size(); ++i) places[node_of(names[i])].push_back(i);
-  const std::string last = std::to_string(first_bytes - 1);
-  std::vector<std::pair<Lent, const std::vector<std::size_t>*>> asked;
+  std::vector<std::pair<Lent, const Places*>> asked;
+  std::vector<std::function<void()>> tasks;
   for (const auto& [node, here] : places) {
-    // A node that is not asked did not fail.
-    const bool too_late = node != places.begin()->first && clock_.monotonic_ns() >= deadline_ns;
-    auto connection =
-        too_late ? Result<Connection>(busy("another node took all of the time")) : take(node, deadline_ns);
-    if (!connection.ok()) {
-      for (const std::size_t place : here) heads[place] = connection.error();
+    if (Connection idle = take_idle(node)) {
+      Lent lent(*this, node, std::move(idle));
+      if (ask_heads(lent, here, names, first_bytes, heads, deadline_ns)) asked.emplace_back(std::move(lent), &here);
       continue;
     }
-    Lent lent(*this, node, std::move(*connection));
-    lent.busy();
-    for (const std::size_t place : here) lent->queue({"GETRANGE", key_of(names[place]), "0", last});
-    if (const Status sent = lent->send(deadline_ns); !sent.ok()) {
-      for (const std::size_t place : here) heads[place] = sent.error();
-      continue;
-    }
-    asked.emplace_back(std::move(lent), &here);
+    tasks.emplace_back([&, at = node, &own = here] {
+      auto connection = take(at, deadline_ns);
+      if (!connection.ok()) {
+        for (const std::size_t place : own) heads[place] = connection.error();
+        return;
+      }
+      Lent lent(*this, at, std::move(*connection));
+      if (!ask_heads(lent, own, names, first_bytes, heads, deadline_ns)) return;
+      receive_heads(lent, own, heads, first_bytes, deadline_ns);
+    });
   }
-  // All nodes work while the first one's answers are read.
-  for (auto& [lent, here] : asked) receive_heads(lent, *here, heads, first_bytes, deadline_ns);
+  if (!asked.empty()) {
+    tasks.emplace_back([&] {
+      for (auto& [lent, here] : asked) receive_heads(lent, *here, heads, first_bytes, deadline_ns);
+    });
+  }
+  os::run_side_by_side(tasks);
   return heads;
 }
 
-void ValkeyEngine::receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
+bool ValkeyEngine::ask_heads(Lent& lent, const Places& places, const std::vector<ObjectName>& names,
+                             std::size_t first_bytes, std::vector<HeadBytes>& heads, std::int64_t deadline_ns) {
+  const std::string last = std::to_string(first_bytes - 1);
+  lent.busy();
+  for (const std::size_t place : places) lent->queue({"GETRANGE", key_of(names[place]), "0", last});
+  const Status sent = lent->send(deadline_ns);
+  for (const std::size_t place : places) {
+    if (!sent.ok()) heads[place] = sent.error();
+  }
+  return sent.ok();
+}
+
+void ValkeyEngine::receive_heads(Lent& lent, const Places& places, std::vector<HeadBytes>& heads,
                                  std::size_t first_bytes, std::int64_t deadline_ns) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     std::vector<std::byte> bytes;
@@ -469,14 +495,24 @@ Status ValkeyEngine::probe(NodeId node, std::int64_t deadline_ns) {
   return role.ok() ? Status{} : Status(role.error());
 }
 
+// A name server in trouble says nothing of the node: its last address is good until there is another.
+Result<std::string> ValkeyEngine::find_address(NodeId node, std::int64_t deadline_ns) {
+  const std::int64_t left_ms = (deadline_ns - clock_.monotonic_ns()) / 1'000'000;
+  auto found = resolver_.resolve(slots_.host(node).host, left_ms / 2);
+  const MutexLock lock(mutex_);
+  std::string& address = addresses_[node];
+  if (found.ok()) address = *found;
+  if (!found.ok() && address.empty()) return found;
+  return address;
+}
+
 Result<ValkeyEngine::Role> ValkeyEngine::probe_alone(NodeId node, std::int64_t deadline_ns) {
   const HostPort host = slots_.host(node);
-  TRY_ASSIGN(std::string address, os::resolve_host(host.host));
   {
     const MutexLock lock(mutex_);
     idle_[node].clear();  // of a node that was suspected: none of them is known to work
-    addresses_[node] = address;
   }
+  TRY_ASSIGN(const std::string address, find_address(node, deadline_ns));
   TRY_ASSIGN(Connection connection, ValkeyConnection::open(address, host, access_, clock_, deadline_ns));
   Lent lent(*this, node, std::move(connection));
   TRY(ask(lent, {"PING"}, deadline_ns));

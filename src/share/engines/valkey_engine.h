@@ -20,6 +20,7 @@
 
 #include "base/mutex.h"
 #include "os/clock.h"
+#include "os/network.h"
 #include "share/engines/engine_url.h"
 #include "share/engines/valkey_connection.h"
 #include "share/object_engine.h"
@@ -93,7 +94,12 @@ class ValkeyEngine final : public ObjectEngine {
  private:
   using Connection = std::unique_ptr<ValkeyConnection>;
   class Lent;
+  using Places = std::vector<std::size_t>;  // of names in a call
   Result<Connection> take(NodeId node, std::int64_t deadline_ns) EXCLUDES(mutex_);
+  // Returns null if there is none.
+  Connection take_idle(NodeId node) EXCLUDES(mutex_);
+  // Finds a node's address, if its name has another one by now.
+  Result<std::string> find_address(NodeId node, std::int64_t deadline_ns) EXCLUDES(mutex_);
   void give_back(NodeId node, Connection connection) EXCLUDES(mutex_);
   // Returns the error that a reply is, and learns from MOVED.
   Status check(const ValkeyReply& reply, NodeId node);
@@ -110,13 +116,17 @@ class ValkeyEngine final : public ObjectEngine {
   // Returns the first node from this one on that has slots.
   std::optional<std::uint64_t> next_with_slots(std::uint64_t node) const;
   Result<ValkeyReply> ask(Lent& lent, const ValkeyConnection::Words& words, std::int64_t deadline_ns);
-  void receive_heads(Lent& lent, const std::vector<std::size_t>& places, std::vector<HeadBytes>& heads,
-                     std::size_t first_bytes, std::int64_t deadline_ns);
+  // Trouble is the answer for all of a node's names.
+  bool ask_heads(Lent& lent, const Places& places, const std::vector<ObjectName>& names, std::size_t first_bytes,
+                 std::vector<HeadBytes>& heads, std::int64_t deadline_ns);
+  void receive_heads(Lent& lent, const Places& places, std::vector<HeadBytes>& heads, std::size_t first_bytes,
+                     std::int64_t deadline_ns);
 
   const EngineUrl url_;
   const ValkeyAccess access_;
   os::Clock& clock_;
   SlotMap slots_;
+  os::HostResolver resolver_;
   Mutex mutex_;
   std::map<NodeId, std::vector<Connection>> idle_ GUARDED_BY(mutex_);
   std::set<NodeId> hung_up_ GUARDED_BY(mutex_);                 // since hung_up() was asked
