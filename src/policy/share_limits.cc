@@ -47,7 +47,8 @@ bool ShareBreaker::note_probe(bool answered, std::int64_t now_ns) {
       plan_probe(now_ns);
       return false;
     }
-    failures_ = {};  // they begin anew, but not the time for which the next opening lasts
+    failures_ = {};           // they begin anew, but not the time for which the next opening lasts,
+    if (down_) open_ns_ = 0;  // unless it was down, which explains why requests failed
   }
   state_ = State::kClosed;
   return false;

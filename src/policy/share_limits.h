@@ -29,7 +29,8 @@ enum class ShareCall : std::uint8_t { kLookup, kTransfer };
 //
 // An open breaker wants a probe every two seconds. A node that failed one is down, and healed as soon as it answers the
 // next. A node that answers all of them while requests fail shows nothing by that: it stays open for 5 seconds, then
-// for twice as long each time, up to 5 minutes.
+// for twice as long each time, up to 5 minutes. That begins anew after an answered request of the kind that opened it,
+// and after an outage that a failed probe showed.
 //
 // Only a closed breaker lets requests through, so a dead node costs one request (or those that were under way at once)
 // its deadline, and then nothing. Probes are the caller's tick, never a request. A node that answers probes and nothing

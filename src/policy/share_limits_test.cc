@@ -47,6 +47,7 @@ class NaiveBreaker {
       probed_ns_ = now_ns;
       if (is_open && !down_ && now_ns < open_until_ns_) return false;
       if (is_open) lookups_ = transfers_ = 0;
+      if (is_open && down_) openings_ = 0;
       closed_ = true;
       open_until_ns_ = 0;
     }
@@ -157,6 +158,16 @@ TEST(ShareBreaker, ANodeThatWasDownForAnyTimeIsAskedTwoSecondsAfterItHealed) {
     EXPECT_GT(seconds, down_s);
     EXPECT_LE(seconds, down_s + 2);
   }
+}
+
+// Requests failed then because it was down, and not because it answers only probes.
+TEST(ShareBreaker, AnOutageThatEndedDoesNotLengthenTheNextOpening) {
+  ShareBreaker breaker;
+  std::int64_t now_ns = 0;
+  EXPECT_EQ(seconds_open(breaker, now_ns, 0), 5);
+  EXPECT_GT(seconds_open(breaker, now_ns, 60), 60);
+  EXPECT_EQ(seconds_open(breaker, now_ns, 0), 5);
+  EXPECT_EQ(seconds_open(breaker, now_ns, 0), 10);
 }
 
 TEST(ShareLatency, DeadlinesAreFourTimesTheSteadyUsualInsideTheRange) {
