@@ -205,6 +205,7 @@ namespace {
 constexpr std::int64_t kHourS = 3'600;
 constexpr std::int64_t kFactsNs = 2'000'000'000;
 constexpr double kLongestPublishMs = 5'000;
+constexpr ByteCount kReadyMemory = mebibytes(64);  // docs/sharing.md
 
 // Logs what the engine says of itself, if that is not what it said last (`told`). Returns false if it does not answer
 // any more.
@@ -265,6 +266,7 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
                                      .encrypt = options.encrypt,
                                      .mode = options.mode,
                                      .ttl_s = options.ttl_hours * kHourS,
+                                     .ready_memory = kReadyMemory,
                                      .when_well = [&clock, told = std::string()](share::ObjectEngine& well) mutable {
                                        return tell_facts(well, clock, told);
                                      }};

@@ -157,12 +157,47 @@ Result<ProcessorTimes> processor_times() {
   return times;
 }
 
+namespace {
+
+constexpr std::size_t kLargePageBytes = std::size_t{2} << 20;
+
+std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
 void prefer_large_pages(MutableByteSpan bytes) {
-  constexpr std::uintptr_t kLargePageBytes = 2 << 20;
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin = (address + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
-  const std::uintptr_t end = (address + bytes.size()) / kLargePageBytes * kLargePageBytes;
-  if (begin < end) (void)::madvise(bytes.data() + (begin - address), end - begin, MADV_HUGEPAGE);
+  const std::size_t begin = rounded(address, kLargePageBytes) - address;
+  const std::size_t end = (address + bytes.size()) / kLargePageBytes * kLargePageBytes;
+  if (address + begin < end) (void)::madvise(bytes.data() + begin, end - address - begin, MADV_HUGEPAGE);
+}
+
+// The system chooses an address that suits small pages: what lies before the first large one is given back.
+MutableByteSpan map_memory(std::size_t size) {
+  constexpr std::size_t kEveryPage = std::size_t{64} << 10;
+  size = rounded(size, kEveryPage);
+  const std::size_t mapped = size + kLargePageBytes;
+  void* const address = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return {};
+  auto* const begin = static_cast<std::byte*>(address);
+  const auto number = reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t before = rounded(number, kLargePageBytes) - number;
+  if (before > 0) (void)::munmap(begin, before);
+  (void)::munmap(begin + before + size, kLargePageBytes - before);
+  const MutableByteSpan pages{begin + before, size};
+  prefer_large_pages(pages);
+  return pages;
+}
+
+void unmap_memory(MutableByteSpan pages) { (void)::munmap(pages.data(), pages.size()); }
+
+void touch_memory(MutableByteSpan pages) {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(pages.data(), pages.size(), MADV_POPULATE_WRITE) == 0) return;
+#endif
+  constexpr std::size_t kSmallestPage = 4096;
+  volatile std::byte* bytes = pages.data();
+  for (std::size_t at = 0; at < pages.size(); at += kSmallestPage) bytes[at] = std::byte{0};
 }
 
 Result<std::uint64_t> voluntary_switches(int process_id) {

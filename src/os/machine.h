@@ -36,6 +36,14 @@ Result<ByteCount> parse_available_memory(std::string_view meminfo);
 // system that has none ignores it.
 void prefer_large_pages(MutableByteSpan bytes);
 
+// Memory of the system in whole pages, at least `size` bytes: in large pages as far as these fit. Empty if there is
+// none.
+MutableByteSpan map_memory(std::size_t size);
+// Precondition: pages that map_memory() gave, or some of them. Multiples of 64 KiB are pages everywhere.
+void unmap_memory(MutableByteSpan pages);
+// Makes the system give physical pages now. `pages`: as above.
+void touch_memory(MutableByteSpan pages);
+
 // The kernel's figures on a process (proc(5)), for benchmarks; the functions below are thread safe.
 struct ProcessTime {
   int id = 0;

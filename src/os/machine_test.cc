@@ -55,6 +55,20 @@ TEST(LargePages, AreAskedForWhereBytesFillThem) {
   EXPECT_EQ(std::ranges::count(bytes, std::byte{7}), static_cast<std::ptrdiff_t>(kBytes));
 }
 
+TEST(MappedMemory, IsWholePagesWhosePartsGoBack) {
+  constexpr std::size_t kUnit = 64 << 10;
+  const MutableByteSpan pages = map_memory((5 << 20) + 1);
+  ASSERT_EQ(pages.size(), (5 << 20) + kUnit);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pages.data()) % (2 << 20), 0U) << "large pages fit";
+  touch_memory(pages.first(kUnit));
+  std::ranges::fill(pages, std::byte{7});
+  unmap_memory(pages.first(kUnit));
+  EXPECT_EQ(std::ranges::count(pages.subspan(kUnit), std::byte{7}), static_cast<std::ptrdiff_t>(pages.size() - kUnit));
+  EXPECT_EQ(mapping_flags(pages.data()), "");
+  unmap_memory(pages.subspan(kUnit));
+  EXPECT_EQ(mapping_flags(pages.data() + kUnit), "");
+}
+
 TEST(MachineInfoTest, SaysWhatItRunsOn) {
   const MachineInfo info = machine_info();
   EXPECT_GE(info.logical_cpus, 1U);

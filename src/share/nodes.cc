@@ -236,6 +236,18 @@ void Nodes::note_opening(NodeId node, const Error& error, std::uint32_t times) {
                error.message);
 }
 
+Nodes::Count Nodes::count() {
+  const std::size_t nodes = engine_.nodes();
+  Count count;
+  const MutexLock lock(mutex_);
+  for (std::uint32_t i = 0; i < nodes; ++i) {
+    if (!engine_.has_names(NodeId{i})) continue;
+    ++count.all;
+    if (!at(NodeId{i}).breaker.closed()) ++count.left_alone;
+  }
+  return count;
+}
+
 double Nodes::latency_ms() const {
   const MutexLock lock(mutex_);
   double most = 0;

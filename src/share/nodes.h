@@ -65,6 +65,12 @@ class Nodes {
   std::vector<NodeId> to_probe() EXCLUDES(mutex_);
   void note_probe(NodeId node, const Status& status, double ms) EXCLUDES(mutex_);
 
+  // The nodes that have names, and how many of them are not asked now.
+  struct Count {
+    std::size_t all = 0;
+    std::size_t left_alone = 0;
+  };
+  Count count() EXCLUDES(mutex_);
   double latency_ms() const EXCLUDES(mutex_);
   double read_bytes_per_s() const EXCLUDES(mutex_);
   double write_bytes_per_s() const EXCLUDES(mutex_);

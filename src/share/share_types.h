@@ -34,6 +34,8 @@ struct ShareOptions {
   std::int64_t ttl_s = 7 * 24 * 3600;
   // Bytes of payloads that wait to be published; more are refused.
   ByteCount queue_limit = mebibytes(256);
+  // Memory that lies ready for what is read, so that a read does not wait for the system; 0: none.
+  ByteCount ready_memory = {};
   // Called on the prober after a probe was answered, until it returns true: then the engine can be asked what it is.
   // After trouble, and after a node ended connections, that begins anew, for it may be another one by now; at most
   // every ten seconds.
@@ -96,7 +98,13 @@ struct ShareCounters {
   std::uint64_t publish_failures = 0;
   std::uint64_t breaker_openings = 0;
   std::uint64_t touched = 0;
-  std::uint64_t waiting = 0;  // now: offers that are to be published
+  // Now:
+  std::uint64_t waiting = 0;     // offers that are to be published
+  std::uint64_t nodes = 0;       // that have names
+  std::uint64_t left_alone = 0;  // of these, because calls failed
+  double latency_ms = 0;         // as SharedStore has it, and the following
+  double read_bytes_per_s = 0;
+  double write_bytes_per_s = 0;
 };
 
 // The counters of all parts of one store. Thread safe.

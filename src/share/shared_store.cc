@@ -60,7 +60,8 @@ class SharedStore::Parts {
         nodes(*engine, clock, counting),
         lookup(*engine, vault, options.fingerprint, nodes, counting, clock),
         publisher(*engine, vault, lookup, nodes, counting, clock, executor, options, Cipher::random_salt),
-        touched(kMostRememberedTouches) {}
+        touched(kMostRememberedTouches),
+        memory(options.mode == ShareMode::kWrite ? ByteCount{} : options.ready_memory) {}
 
   ObjectName name_of(const format::SegmentHeader& segment) const {
     return vault.name_of(format::short_hash(segment.name.end_hash), segment.name.kind);
@@ -87,6 +88,9 @@ class SharedStore::Parts {
   Lookup lookup;
   Publisher publisher;
   RecentNames<bool> touched;
+  store::ReadyMemory memory;
+  std::atomic<std::size_t> reads_now = 0;
+  std::atomic<bool> preparing = false;
   std::atomic<std::int64_t> touches_refused_until_ns = 0;
   std::atomic<bool> reads_encrypted = false;  // others encrypt what this server reads
   std::atomic<bool> probing = false;
@@ -185,7 +189,7 @@ Result<SharedStore::Payload> SharedStore::Parts::fetch(const format::SegmentHead
 SharedStore::Parts::Reading SharedStore::Parts::read(const format::SegmentHeader& segment, const ObjectName& name,
                                                      const format::Envelope& envelope, std::int64_t deadline_ns,
                                                      std::size_t side_by_side) {
-  auto buffer = store::PayloadBuffer::allocate(envelope.payload_bytes);
+  auto buffer = memory.allocate(envelope.payload_bytes);
   Vault::Opening opening(vault, name, envelope, buffer.span());
   opening.sum_up(segment);
   const Status come = transfer(name, envelope, opening, buffer.span(), deadline_ns, side_by_side);
@@ -205,6 +209,7 @@ Status SharedStore::Parts::transfer(const ObjectName& name, const format::Envelo
   const bool is_hurried = deadline_ns < limits.deadline_ns;
   limits.deadline_ns = std::min(limits.deadline_ns, deadline_ns);
   const std::int64_t begun = nodes.begin_read();
+  ++reads_now;
   std::int64_t came_ns = clock.monotonic_ns();
   std::size_t came = 0;
   Status come = engine->get(
@@ -215,6 +220,7 @@ Status SharedStore::Parts::transfer(const ObjectName& name, const format::Envelo
         came_ns = clock.monotonic_ns();
       },
       limits);
+  --reads_now;
   const std::int64_t now_ns = clock.monotonic_ns();
   const std::int64_t lookup_ns = nodes.longest_lookup_ns() * static_cast<std::int64_t>(side_by_side);
   const bool was_silent = now_ns - came_ns >= std::min(limits.silence_ns, lookup_ns);
@@ -335,6 +341,13 @@ Result<std::vector<std::byte>> SharedStore::Parts::open_record(const ObjectName&
 void SharedStore::tick() {
   Parts& parts = *parts_;
   parts.publisher.go_on();
+  // Not beside reads, for which it would have to wait.
+  if (parts.memory.lacks_some() && parts.reads_now == 0 && !parts.preparing.exchange(true)) {
+    parts.executor.post([&parts] {
+      parts.memory.prepare();
+      parts.preparing = false;
+    });
+  }
   if (parts.writes() && parts.nodes.may_ask_any() && !parts.tidying.exchange(true)) {
     parts.executor.post([&parts] {
       parts.engine->tidy(parts.options.ttl_s, parts.clock.monotonic_ns() + kTidyNs);
@@ -388,6 +401,12 @@ ByteCount SharedStore::queued() const { return parts_->publisher.queued(); }
 ShareCounters SharedStore::counters() const {
   ShareCounters counters = parts_->counting.counters();
   counters.waiting = parts_->publisher.waiting();
+  const Nodes::Count nodes = parts_->nodes.count();
+  counters.nodes = nodes.all;
+  counters.left_alone = nodes.left_alone;
+  counters.latency_ms = latency_ms();
+  counters.read_bytes_per_s = read_bytes_per_s();
+  counters.write_bytes_per_s = write_bytes_per_s();
   return counters;
 }
 const ObjectEngine& SharedStore::engine() const { return *parts_->engine; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "base/assert.h"
@@ -19,7 +20,7 @@ constexpr std::size_t kGranuleBytes = 256 << 10;
 constexpr std::size_t kGrowthShare = 8;
 
 detail::Block allocate_block(std::size_t capacity) {
-  return {std::make_unique_for_overwrite<std::byte[]>(capacity), capacity};
+  return {std::unique_ptr<std::byte[], detail::FreeBytes>(new std::byte[capacity]), capacity};
 }
 
 // Makes the system give physical pages now.
@@ -144,6 +145,131 @@ std::shared_ptr<const Payload> PayloadBuffer::freeze() && {
   const std::size_t size = block_.capacity;
   return std::shared_ptr<const Payload>(new Payload(std::move(block_), size, nullptr));
 }
+
+// ---- memory that lies ready ----
+
+namespace {
+
+constexpr std::size_t kReadyUnitBytes = std::size_t{64} << 10;    // whole pages everywhere
+constexpr std::size_t kLeastReadyBytes = std::size_t{256} << 10;  // smaller payloads would leave holes everywhere
+constexpr std::size_t kPreparedAtOnceBytes = std::size_t{8} << 20;
+
+}  // namespace
+
+namespace detail {
+
+// Pages that were touched, by address; neighbours are one range.
+class ReadyPages {
+ public:
+  explicit ReadyPages(ByteCount most) : most_(most) {}
+  ~ReadyPages() {
+    for (const auto& [begin, size] : ranges_) os::unmap_memory({begin, size});
+  }
+  ReadyPages(const ReadyPages&) = delete;
+  ReadyPages& operator=(const ReadyPages&) = delete;
+
+  std::size_t lacking() const EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return (most_ - std::min(most_, bytes_)).value() / kReadyUnitBytes * kReadyUnitBytes;
+  }
+  ByteCount bytes() const EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return bytes_;
+  }
+  // Returns null if there is no memory, or so many pieces are lent that each could be a mapping of its own, of which
+  // the system grants some ten thousand.
+  std::byte* lend(std::size_t size) EXCLUDES(mutex_) {
+    {
+      const MutexLock lock(mutex_);
+      if (lent_ == kMostLent) return nullptr;
+      ++lent_;
+      if (std::byte* ready = take(size)) return ready;
+    }
+    std::byte* fresh = os::map_memory(size).data();
+    const MutexLock lock(mutex_);
+    if (fresh == nullptr) --lent_;
+    return fresh;
+  }
+  void take_back(std::byte* begin, std::size_t size) EXCLUDES(mutex_) {
+    keep(begin, size);
+    const MutexLock lock(mutex_);
+    --lent_;
+  }
+  // Keeps the pages, or gives them to the system if enough lie ready.
+  void keep(std::byte* begin, std::size_t size) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (bytes_ + ByteCount{size} > most_) return os::unmap_memory({begin, size});
+    bytes_ += ByteCount{size};
+    const auto next = ranges_.lower_bound(begin);
+    if (next != ranges_.end() && next->first == begin + size) {
+      size += next->second;
+      ranges_.erase(next);
+    }
+    const auto after = ranges_.lower_bound(begin);
+    if (after != ranges_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == begin) {
+        before->second += size;
+        return;
+      }
+    }
+    ranges_.emplace(begin, size);
+  }
+
+ private:
+  static constexpr std::size_t kMostLent = 16'384;
+
+  // Returns null if no range is so large.
+  std::byte* take(std::size_t size) REQUIRES(mutex_) {
+    const auto found = std::ranges::find_if(ranges_, [size](const auto& range) { return range.second >= size; });
+    if (found == ranges_.end()) return nullptr;
+    const auto [begin, had] = *found;
+    ranges_.erase(found);
+    if (had > size) ranges_.emplace(begin + size, had - size);
+    bytes_ -= ByteCount{size};
+    return begin;
+  }
+
+  const ByteCount most_;
+  mutable Mutex mutex_;
+  std::map<std::byte*, std::size_t> ranges_ GUARDED_BY(mutex_);
+  ByteCount bytes_ GUARDED_BY(mutex_);
+  std::size_t lent_ GUARDED_BY(mutex_) = 0;
+};
+
+void FreeBytes::operator()(std::byte* bytes) const {
+  if (pages == nullptr) {
+    delete[] bytes;
+  } else {
+    pages->take_back(bytes, size);
+  }
+}
+
+}  // namespace detail
+
+ReadyMemory::ReadyMemory(ByteCount most) : most_(most), pages_(std::make_shared<detail::ReadyPages>(most)) {}
+
+ReadyMemory::~ReadyMemory() = default;
+
+PayloadBuffer ReadyMemory::allocate(std::size_t size) {
+  if (most_ == ByteCount{} || size < kLeastReadyBytes) return PayloadBuffer::allocate(size);
+  const std::size_t taken = (size + kReadyUnitBytes - 1) / kReadyUnitBytes * kReadyUnitBytes;
+  std::byte* bytes = pages_->lend(taken);
+  if (bytes == nullptr) return PayloadBuffer::allocate(size);
+  return PayloadBuffer({std::unique_ptr<std::byte[], detail::FreeBytes>(bytes, {pages_, taken}), size});
+}
+
+void ReadyMemory::prepare() {
+  while (const std::size_t lacking = pages_->lacking()) {
+    const MutableByteSpan pages = os::map_memory(std::min(lacking, kPreparedAtOnceBytes));
+    if (pages.empty()) return;
+    os::touch_memory(pages);
+    pages_->keep(pages.data(), pages.size());
+  }
+}
+
+bool ReadyMemory::lacks_some() const { return pages_->lacking() > 0; }
+ByteCount ReadyMemory::ready() const { return pages_->bytes(); }
 
 std::shared_ptr<const Payload> compact(const Payload& payload) {
   PayloadBuffer copy = PayloadBuffer::allocate(payload.size());

@@ -19,9 +19,16 @@ namespace kvkeep::store {
 
 namespace detail {
 struct PoolState;
+class ReadyPages;
+// Gives memory back to where it came from.
+struct FreeBytes {
+  std::shared_ptr<ReadyPages> pages = nullptr;  // null: it was made by new[]
+  std::size_t size = 0;
+  void operator()(std::byte* bytes) const;
+};
 // Uninitialised memory: nothing is written to it before its first use.
 struct Block {
-  std::unique_ptr<std::byte[]> bytes;
+  std::unique_ptr<std::byte[], FreeBytes> bytes;
   std::size_t capacity = 0;
 };
 }  // namespace detail
@@ -78,8 +85,29 @@ class PayloadBuffer {
   std::shared_ptr<const Payload> freeze() &&;
 
  private:
+  friend class ReadyMemory;
   explicit PayloadBuffer(detail::Block block);
   detail::Block block_;
+};
+
+// Memory for payloads that come over a network. The first use of a page takes longer than to receive the bytes that
+// fill it, so some pages are touched ahead, while nothing is read, and those of payloads that left are used again.
+// Thread safe; payloads may outlive it.
+class ReadyMemory {
+ public:
+  // So many bytes lie ready at most; with 0 it is PayloadBuffer::allocate().
+  explicit ReadyMemory(ByteCount most);
+  ~ReadyMemory();
+
+  PayloadBuffer allocate(std::size_t size);
+  // Touches as many as are missing, which takes up to a few milliseconds for each MiB.
+  void prepare();
+  bool lacks_some() const;
+  ByteCount ready() const;
+
+ private:
+  const ByteCount most_;
+  const std::shared_ptr<detail::ReadyPages> pages_;
 };
 
 // A copy in a block of exactly its size; the staging buffer is free again once the original is dropped.

@@ -124,6 +124,68 @@ TEST(PayloadBuffer, FreezesWhatWasWritten) {
   EXPECT_FALSE(payload->staged());
 }
 
+TEST(ReadyMemory, PagesThatLieReadyAreGivenOutAndComeBack) {
+  ReadyMemory memory(mebibytes(4));
+  EXPECT_EQ(memory.ready(), ByteCount{0});
+  EXPECT_TRUE(memory.lacks_some());
+  memory.prepare();
+  EXPECT_EQ(memory.ready(), mebibytes(4));
+  EXPECT_FALSE(memory.lacks_some());
+  const auto made = [&](std::size_t size, int value) {
+    PayloadBuffer buffer = memory.allocate(size);
+    EXPECT_EQ(buffer.span().size(), size);
+    std::memset(buffer.span().data(), value, size);
+    return std::move(buffer).freeze();
+  };
+  auto one = made((1 << 20) + 5, 1);
+  EXPECT_EQ(memory.ready(), ByteCount{(3 << 20) - (64 << 10)}) << "whole units";
+  auto other = made(1 << 20, 2);
+  const auto large = made(8 << 20, 3);
+  EXPECT_EQ(memory.ready(), ByteCount{(2 << 20) - (64 << 10)}) << "the large one lies in new memory";
+  for (const std::byte byte : one->bytes()) ASSERT_EQ(byte, std::byte{1});
+  for (const std::byte byte : other->bytes()) ASSERT_EQ(byte, std::byte{2});
+  one.reset();
+  other.reset();
+  EXPECT_EQ(memory.ready(), mebibytes(4));
+  const auto all = made(4 << 20, 4);
+  EXPECT_EQ(memory.ready(), ByteCount{0}) << "neighbours are one range again";
+}
+
+TEST(ReadyMemory, NoMoreLieReadyThanShall) {
+  ReadyMemory memory(mebibytes(2));
+  {
+    PayloadBuffer buffer = memory.allocate(std::size_t{8} << 20);
+    buffer.span().back() = std::byte{1};
+  }
+  EXPECT_EQ(memory.ready(), ByteCount{0}) << "the system has it";
+  { PayloadBuffer buffer = memory.allocate(std::size_t{1} << 20); }
+  EXPECT_EQ(memory.ready(), mebibytes(1));
+}
+
+TEST(ReadyMemory, PayloadsOutliveIt) {
+  std::shared_ptr<const Payload> payload;
+  {
+    ReadyMemory memory(mebibytes(4));
+    memory.prepare();
+    PayloadBuffer buffer = memory.allocate(std::size_t{1} << 20);
+    std::memset(buffer.span().data(), 7, buffer.span().size());
+    payload = std::move(buffer).freeze();
+  }
+  EXPECT_EQ(payload->bytes().back(), std::byte{7});
+}
+
+TEST(ReadyMemory, SmallPayloadsAndThoseWithoutItLieElsewhere) {
+  ReadyMemory memory(mebibytes(4));
+  memory.prepare();
+  const PayloadBuffer small = memory.allocate(1000);
+  EXPECT_EQ(memory.ready(), mebibytes(4));
+  ReadyMemory none(ByteCount{0});
+  none.prepare();
+  EXPECT_FALSE(none.lacks_some());
+  EXPECT_EQ(none.allocate(std::size_t{4} << 20).span().size(), std::size_t{4} << 20);
+  EXPECT_EQ(none.ready(), ByteCount{0});
+}
+
 TEST(BufferPool, ManyThreadsShareIt) {
   BufferPool pool;
   std::vector<std::thread> threads;
