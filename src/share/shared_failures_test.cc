@@ -379,8 +379,12 @@ TEST_F(SharedStoreTest, DeadlinesFollowTheMeasuredLatency) {
   world_.answer_ms = 2;
   for (std::uint32_t i = 0; i < 20; ++i) server.find(share_prompt(i, 400), every(20, 400));
   EXPECT_NEAR(server.store().latency_ms(), 2, 0.1);
+  EXPECT_NEAR(server.store().counters().latency_ms, 2, 0.1);
+  EXPECT_EQ(server.store().counters().nodes, 3u);
+  EXPECT_EQ(server.store().counters().left_alone, 0u);
   std::ranges::fill(world_.nodes, FrailWorld::Node::kHung);
   EXPECT_NEAR(ms_of([&] { server.find(share_prompt(99, 400), every(20, 400)); }), 8, 1);
+  EXPECT_GT(server.store().counters().left_alone, 0u);
 }
 
 // Its round trips are many, and none takes longer than usual.

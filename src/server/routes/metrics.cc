@@ -343,6 +343,14 @@ std::vector<Metric> shared_metrics(const std::optional<share::ShareCounters>& sh
               number(shared->failures)),
       counter("kvkeep_share_breaker_openings_total", "Times that a node of the shared tier was left alone for a while.",
               number(shared->breaker_openings)),
+      gauge("kvkeep_share_nodes", "Nodes of the shared tier that have names.", number(shared->nodes)),
+      gauge("kvkeep_share_nodes_left_alone", "Those of them that are not asked now, because calls failed.",
+            number(shared->left_alone)),
+      gauge("kvkeep_share_latency_seconds", "Usual time of a look-up's round trip; 0: not measured yet.",
+            seconds(shared->latency_ms)),
+      gauge("kvkeep_share_read_bytes_per_second", "Rate of reading; 0: not measured yet.", shared->read_bytes_per_s),
+      gauge("kvkeep_share_write_bytes_per_second", "Rate of publishing; 0: not measured yet.",
+            shared->write_bytes_per_s),
   };
 }
 
