@@ -22,11 +22,13 @@ BATCH = ["-ub", "128", "-b", "128"]
 FLAGS = ["--restore", "always", "--no-prefill-ahead", "--metrics", *BATCH]
 
 
+def metrics(server, *names):
+    found = dict(line.split()[:2] for line in server.get("/metrics").splitlines() if line.split()[0] in names)
+    return [float(found[name]) for name in names]
+
+
 def metric(server, name):
-    for line in server.get("/metrics").splitlines():
-        if line.startswith(f"{name} "):
-            return float(line.split()[1])
-    raise AssertionError(f"no metric {name}")
+    return metrics(server, name)[0]
 
 
 def write_secret(path, text):
@@ -39,8 +41,8 @@ def settled(server):
     seen = []
 
     def quiet():
-        waiting = metric(server, "kvkeep_share_waiting") + metric(server, "kvkeep_cache_writes_waiting")
-        seen.append((metric(server, "kvkeep_share_published_total"), waiting))
+        published, *waiting = metrics(server, "kvkeep_share_published_total", "kvkeep_share_waiting", "kvkeep_cache_writes_waiting")
+        seen.append((published, sum(waiting)))
         return len(seen) > 20 and seen[-1][0] > 0 and set(seen[-20:]) == {(seen[-1][0], 0)}
     wait_until(quiet, "everything is published")
 
@@ -345,7 +347,9 @@ class OverValkey(SharingCase):
         messages = [user(words(500, 23))]
         said = self.ask(first, messages)
         settled(first)
+        self.assertNotIn("maxmemory", second.log())
         self.valkey.kill()
+        self.valkey.flags += ["--maxmemory", "0", "--maxmemory-policy", "noeviction"]
         self.valkey.start()
         time.sleep(3)  # that something is there is believed for so long
         for turn in range(3):  # the first finds a hole, and from the next on all is published again
@@ -353,6 +357,8 @@ class OverValkey(SharingCase):
             said = self.ask(first, messages)
             settled(first)
         self.assertGreater(self.shared(second, messages), 490)
+        wait_until(lambda: "maxmemory-policy is noeviction" in second.log(), "limits that a restart lost are warned of")
+        self.assertIn("maxmemory is not set", second.log())
 
 
 class Windowed(EveryClass):

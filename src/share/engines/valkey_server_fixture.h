@@ -89,6 +89,8 @@ class ValkeyServer {
                         "",
                         "--appendonly",
                         "no",
+                        "--repl-diskless-sync-delay",  // seconds in which further replicas may come
+                        "0",
                         "--dir",
                         folder_.path()};
     if (tls_) arguments.insert(arguments.end(), {"--port", "0"});
