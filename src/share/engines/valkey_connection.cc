@@ -246,6 +246,7 @@ Status ValkeyConnection::authenticate(const ValkeyAccess& access, std::int64_t d
   TRY_ASSIGN(const ValkeyReply reply, receive(kSmallReplyBytes, deadline_ns));
   if (reply.kind != ValkeyReply::Kind::kError) return {};
   Error error = valkey_error(reply.text);
+  if (error.message.ends_with('.')) error.message.pop_back();
   if (error.kind == ErrorKind::kInvalid) error.message += log_in_advice(reply.text, access);
   return error;
 }
