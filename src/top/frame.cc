@@ -23,13 +23,15 @@ Line head(const View& view, const Look& look, std::size_t columns) {
   Pen pen(columns);
   pen.put("kvkeep top", Style::kStrong);
   const std::size_t kept = state.size() + 1;
-  std::string facts;
-  for (const std::string& fact : {view.model, view.memory_class}) {
-    if (!fact.empty()) facts += "  " + fact;
-  }
-  if (view.uptime_s) facts += "  up " + duration(*view.uptime_s);
   const std::size_t room = columns > kept + 10 ? columns - kept - 10 : 1;
-  pen.put(text::cut_to_columns(text::printable(facts + " ", kMostText), room), Style::kSoft).leave(state.size());
+  std::string facts = text::cut_to_columns(text::printable("  " + view.model, kMostText), room);
+  // A name may be cut, the others are there as a whole or not at all.
+  for (const std::string& fact :
+       {view.memory_class, view.uptime_s ? "up " + duration(*view.uptime_s) : std::string()}) {
+    const std::string more = facts + "  " + text::printable(fact, kMostText);
+    if (!fact.empty() && text::columns_of(more) <= room) facts = more;
+  }
+  pen.put(facts, Style::kSoft).leave(state.size());
   return pen.put(state, look.trouble.empty() ? Style::kStrong : Style::kFault).take();
 }
 

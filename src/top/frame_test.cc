@@ -318,17 +318,22 @@ TEST(Frame, CutsNoFigureOnANarrowScreen) {
   view.past[0].tokens = {123'000, 0, 456'000, 0, 45'600};
   view.past[0].ttft_ms = 3'500'000;
   view.past[0].client = "a-client-with-a-long-name";
+  view.past[0].id = "chatcmpl-0123456789abcdef01234567";
   view.offenders[0].times = 12'345;
   view.offenders[0].requests = 45'678;
   view.tiers[2].budget = 63ULL << 30;
   for (const std::size_t columns : {40U, 44U, 50U, 63U}) {
     std::string text;
     for (const List list : kLists) text += plain_text(frame(view, look_at(list), {columns, 30}));
+    EXPECT_THAT(text, Not(HasSubstr("… live"))) << columns << "\n" << text;
+    Look look = kLook;
+    look.explains = true;
+    text += plain_text(frame(view, look, {columns, 30}));
     for (const char* part :
          {"reused 90.9 % of 1.1T", "saved 23 h 53 min (92 d 14 h ever)", "prefilled 99.9G, 88.9 % new",
           "of 32.8k tokens", "20 GiB of 63 GiB", "321 written, 31.2/s", "  579k  45.6k  58 min",
           "1.1M 12.3k of 45.7k volatile te", "12.3k     17    1 min 0123456789abcdef", "1.23k  75.0 %       250    now",
-          "[2:causes]", "4:tenants", "p pauses", "░ prefilled"}) {
+          "[2:causes]", "4:tenants", "p pauses", "░ prefilled", "chatcmpl-0123456789abcdef01234567", "reuse more"}) {
       EXPECT_THAT(text, HasSubstr(part)) << columns << "\n" << text;
     }
   }

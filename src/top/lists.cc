@@ -54,8 +54,9 @@ Line request_line(const RequestView& request, std::uint64_t longest, double now_
 
 std::vector<Line> about_request(const RequestView& request, std::size_t columns) {
   const bool was_known = request.cause && request.cause->kind == "none";
-  std::vector<Line> lines = {title(
-      was_known ? request.id + " reused all that it could" : "Why " + request.id + " did not reuse more", columns)};
+  std::vector<Line> lines;
+  add_wrapped(lines, was_known ? request.id + " reused all that it could" : "Why " + request.id + " did not reuse more",
+              Style::kStrong, columns);
   if (!request.cause) {
     add_wrapped(lines, "The server keeps no explanation of this request.", Style::kSoft, columns);
     return lines;
