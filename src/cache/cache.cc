@@ -119,7 +119,9 @@ void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<v
   parts_->loader.load(std::move(lease), range, std::move(done), point);
 }
 
-void Cache::report_damaged(SegmentId segment) { parts_->forgetting.report_damaged(segment); }
+void Cache::report_damaged(SegmentId segment, explain::LossCause cause) {
+  parts_->forgetting.report_damaged(segment, cause);
+}
 
 Branch Cache::branch(TokenSpan prompt, std::size_t count, const Tenant& tenant) const {
   CacheLock lock(parts_->mutex);

@@ -43,6 +43,7 @@
 #include "cache/lease.h"
 #include "cache/shared_access.h"
 #include "cache/tier.h"
+#include "explain/loss.h"
 #include "index/text_match.h"
 #include "os/clock.h"
 #include "os/executor.h"
@@ -52,10 +53,6 @@
 namespace kvkeep {
 class TenantScope;
 }
-namespace kvkeep::explain {
-struct LostState;
-}
-
 namespace kvkeep::cache {
 
 struct CacheStats;
@@ -97,8 +94,8 @@ class Cache {
   void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
             std::optional<Position> point = std::nullopt);
 
-  // The model's memory refused a step or point of a lease as malformed.
-  void report_damaged(SegmentId segment);
+  // A step or point of a lease is of no use: its bytes are damaged, or whole, and the model's memory refused them.
+  void report_damaged(SegmentId segment, explain::LossCause cause = explain::LossCause::kDamaged);
 
   // Returns true if the shared tier may know more of prompts than this cache.
   bool can_seek() const;
@@ -117,8 +114,7 @@ class Cache {
   void note_prefill_rate(double tokens_per_s);
 
   // Returns where the prompt leaves the known text, even if no tier has it any more; at most `count` tokens follow.
-  // Does not count as a use. Cost: O(prompt), the children of the segment where the path ends, and 0.2 ms at most to
-  // choose among several known texts.
+  // Does not count as a use. Cost: O(prompt), and the children of the segment where the path ends.
   Branch branch(TokenSpan prompt, std::size_t count, const Tenant& tenant = kNoTenant) const;
 
   // Returns when and why rows after unused.end, where the known part ends, or else a point or window within it were

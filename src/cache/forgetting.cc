@@ -23,21 +23,23 @@ void Forgetting::forget(SegmentId segment, std::optional<explain::LossCause> cau
   for (const SegmentId built : table_.built_on(segment)) forget(built, cause);
 }
 
-void Forgetting::report_damaged(SegmentId segment) {
+void Forgetting::report_damaged(SegmentId segment, explain::LossCause cause) {
   CacheLock lock(mutex_);
   ++damaged_;
-  if (!table_.entry(segment).forgotten) log_damaged(segment);
-  forget(segment, explain::LossCause::kDamaged);
+  if (!table_.entry(segment).forgotten) log_damaged(segment, cause);
+  forget(segment, cause);
   sweep();
 }
 
 // Users who see long conversations prefilled again need to know why.
-void Forgetting::log_damaged(SegmentId segment) const {
+void Forgetting::log_damaged(SegmentId segment, explain::LossCause cause) const {
   const TokenRange range = table_.info(segment).range;
   const std::string file = format::file_name(table_.name_of(segment));
+  const char* what = cause == explain::LossCause::kRefused ? "whole, but refused by the model's memory" : "damaged";
   if (table_.entry(segment).is_leaf()) {
-    return spdlog::warn("kv cache: dropped the damaged state at token {} of a prompt (file {}); it is computed anew",
-                        range.end.value(), file);
+    return spdlog::warn(
+        "kv cache: dropped the state at token {} of a prompt, which is {} (file {}); it is computed anew",
+        range.end.value(), what, file);
   }
   std::vector<SegmentId> lost = table_.subtree(segment);
   std::ranges::sort(lost);
@@ -46,9 +48,9 @@ void Forgetting::log_damaged(SegmentId segment) const {
   ByteCount bytes;
   for (const SegmentId each : lost) bytes += ByteCount{each == segment ? 0 : table_.entry(each).part.size_bytes};
   spdlog::warn(
-      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}): dropped with {} segments and points "
+      "kv cache: the rows of tokens {} to {} of a prompt are {} (file {}): dropped with {} segments and points "
       "({} MiB) that continue them; the next request computes them anew",
-      range.begin.value(), range.end.value(), file, lost.size() - 1, bytes.value() >> 20);
+      range.begin.value(), range.end.value(), what, file, lost.size() - 1, bytes.value() >> 20);
 }
 
 void Forgetting::forget_copy(SegmentId segment, TierId tier) {

@@ -29,8 +29,8 @@ class Forgetting final : public Releaser {
   // remembers the cause. nullopt: no request will ask for it, so that it is not worth remembering.
   void forget(SegmentId segment, std::optional<explain::LossCause> cause) REQUIRES(kCacheLock);
   void sweep() REQUIRES(kCacheLock);
-  // Counts and logs the loss, and forgets the segment.
-  void report_damaged(SegmentId segment) EXCLUDES(kCacheLock);
+  // Counts and logs the loss, and forgets the segment. `cause`: kDamaged or kRefused.
+  void report_damaged(SegmentId segment, explain::LossCause cause = explain::LossCause::kDamaged) EXCLUDES(kCacheLock);
   // A tier that promised nothing, or one of several copies, does not have it any more.
   void forget_copy(SegmentId segment, TierId tier) REQUIRES(kCacheLock);
   // Takes it out of every tier and the table. Precondition: it is not held, and nothing hangs below it.
@@ -47,7 +47,7 @@ class Forgetting final : public Releaser {
 
  private:
   void erase_subtree(SegmentId root) REQUIRES(kCacheLock);
-  void log_damaged(SegmentId segment) const REQUIRES(kCacheLock);
+  void log_damaged(SegmentId segment, explain::LossCause cause) const REQUIRES(kCacheLock);
 
   CacheMutex& mutex_;
   SegmentTable& table_;

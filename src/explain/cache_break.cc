@@ -71,7 +71,7 @@ std::size_t unused(const BreakFacts& facts) {
 }
 
 CacheBreak from_loss(const BreakFacts& facts) {
-  const bool damaged = facts.lost->cause == LossCause::kDamaged;
+  const bool damaged = is_damage(facts.lost->cause);
   CacheBreak found =
       simple(facts, damaged ? BreakKind::kDamaged : BreakKind::kEvicted, facts.lost->tokens + unused(facts));
   found.lost = facts.lost;
@@ -226,6 +226,11 @@ std::string_view advice(const CacheBreak& found) {
         return "Raise --kv-disk-space-mb, or pin the prefix (kvkeep cache pin).";
       return "Another program, server or request removed the state.";
     case kDamaged:
+      if (found.lost && found.lost->cause == LossCause::kRefused) {
+        return "Look at the log: the model's memory did not take stored state whose bytes were whole, so that no disk "
+               "is "
+               "at fault. The state was dropped and computed anew; if that happens again, report it with the log.";
+      }
       return "Look at the log: a file of the cache was damaged. Check the disk; kvkeep cache verify "
              "--repair checks the rest.";
     case kLoadFailed: return "Look at the log: the disk or the model's memory refused to give or take the state.";

@@ -312,6 +312,15 @@ TEST(CacheBreak, LossesComeBeforeDifferences) {
   EXPECT_EQ(found.lost->when_ns, 42);
   lost.facts.lost->cause = LossCause::kDamaged;
   EXPECT_EQ(lost.kind(), kDamaged);
+  EXPECT_NE(advice(lost.find()).find("Check the disk"), std::string_view::npos);
+  lost.facts.lost->cause = LossCause::kRefused;
+  EXPECT_EQ(lost.kind(), kDamaged);
+  EXPECT_NE(advice(lost.find()).find("no disk is at fault"), std::string_view::npos) << "its bytes were whole";
+  lost.facts.hindrance = Hindrance::kDamaged;
+  lost.facts.known_tokens = 700;
+  EXPECT_NE(advice(lost.find()).find("no disk is at fault"), std::string_view::npos) << "also while it is still known";
+  lost.facts.hindrance = Hindrance::kNone;
+  lost.facts.known_tokens = 20;
   lost.facts.lost->tokens = 3;
   EXPECT_EQ(lost.kind(), kMessageChanged) << "next to nothing was lost";
 }

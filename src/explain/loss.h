@@ -13,6 +13,7 @@ enum class LossCause : std::uint8_t {
   kDiskBudget,
   kExpired,  // --kv-cache-ttl-hours
   kDamaged,
+  kRefused,    // its bytes were whole, and the model's memory did not take them
   kElsewhere,  // another server or another program removed the file, or a tier without a promise lost it
   kForgotten,  // a request or a command asked for it
 };
@@ -23,11 +24,15 @@ constexpr std::string_view to_string(LossCause cause) {
     case LossCause::kDiskBudget: return "disk-budget";
     case LossCause::kExpired: return "expired";
     case LossCause::kDamaged: return "damaged";
+    case LossCause::kRefused: return "refused";
     case LossCause::kElsewhere: return "removed-elsewhere";
     case LossCause::kForgotten: return "forgotten";
   }
   return "ram-budget";
 }
+
+// It was there, and was of no use.
+constexpr bool is_damage(LossCause cause) { return cause == LossCause::kDamaged || cause == LossCause::kRefused; }
 
 struct LostState {
   LossCause cause = LossCause::kRamBudget;

@@ -97,6 +97,7 @@ const LOSSES = {
   "disk-budget": "its place on disk was full (--kv-disk-space-mb)",
   "expired": "nobody used it for too long (--kv-cache-ttl-hours)",
   "damaged": "its file was damaged",
+  "refused": "the model's memory did not take it",
   "removed-elsewhere": "another server or program removed its file",
   "forgotten": "somebody told the server to forget it",
 };

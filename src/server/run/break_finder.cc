@@ -197,7 +197,7 @@ explain::BreakFacts BreakFinder::facts_of(const BeginningRequest& request) const
   if (!facts.lost && facts.hindrance == Hindrance::kLoadFailed) {
     facts.lost = cache_.lost_state(request.tokens, {unused.begin, unused.begin}, request.job.tenant);
   }
-  const bool damaged = facts.lost && facts.lost->cause == explain::LossCause::kDamaged;
+  const bool damaged = facts.lost && explain::is_damage(facts.lost->cause);
   if (damaged && facts.hindrance == Hindrance::kLoadFailed) facts.hindrance = Hindrance::kDamaged;
   if (facts.lost && facts.lost->tokens > 0) add_unkept(request, facts);
   if (request.difference != nullptr) {

@@ -327,7 +327,7 @@ TEST_F(BreakFinderTest, DamageThatTheLoadFoundIsNamed) {
   run(sequences, prompt);
   executor.run_all();
   sequences.clear_idle();  // it holds the state
-  cache.report_damaged(cache.lease(prompt)->steps().front().segment);
+  cache.report_damaged(cache.lease(prompt)->steps().front().segment, explain::LossCause::kRefused);
   BreakFinder breaks = make();
   stats.prompt_tokens = stats.known_tokens = prompt.size();
   stats.miss = MissReason::kLoadFailed;
@@ -335,6 +335,8 @@ TEST_F(BreakFinderTest, DamageThatTheLoadFoundIsNamed) {
     return breaks.find({job, stats, prompt, /*asker=*/nullptr, /*difference=*/nullptr, /*known_rest=*/{}})->found;
   };
   EXPECT_EQ(find_it().kind, BreakKind::kDamaged);
+  ASSERT_TRUE(find_it().lost.has_value());
+  EXPECT_EQ(find_it().lost->cause, explain::LossCause::kRefused) << "by the model's memory, and no disk is blamed";
   EXPECT_EQ(find_it().lost_tokens, 200U);
   stats.miss = MissReason::kNoCells;
   EXPECT_EQ(find_it().kind, BreakKind::kNoRoom);

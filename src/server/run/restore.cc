@@ -111,10 +111,11 @@ void Restore::give_up(const RestoreUnit& unit, const Error& error, cache::Cache&
   ++stats.refused_restores;
   for (const cache::LeasedStep& step : lease_->steps()) {
     const bool in = step.range.end > unit.range.begin && step.range.begin < unit.range.end;
-    if (unit.kind == Kind::kRows && in) cache.report_damaged(step.segment);
+    if (unit.kind == Kind::kRows && in) cache.report_damaged(step.segment, explain::LossCause::kRefused);
   }
   for (const cache::LeasedPoint& point : lease_->points()) {
-    if (unit.kind == Kind::kPoint && puts_at(point, *unit.point)) cache.report_damaged(point.id);
+    if (unit.kind == Kind::kPoint && puts_at(point, *unit.point))
+      cache.report_damaged(point.id, explain::LossCause::kRefused);
   }
 }
 
