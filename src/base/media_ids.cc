@@ -1,6 +1,8 @@
 #include "base/media_ids.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <span>
 #include <string>
 
@@ -14,19 +16,21 @@ constexpr std::uint32_t kHead = 1U << 30;
 constexpr std::uint32_t kPayload = kHead - 1;
 constexpr std::uint32_t kPlane = 1U << 25;
 constexpr unsigned kPaddingShift = 26;
+constexpr std::uint32_t kPaddingMask = 7;
+constexpr std::uint32_t kSound = 1U << 29;
 constexpr std::uint32_t kMostPadding = kLeastMediaIds - 1;
 
-static_assert(kMostChunkPositions < kPlane && (kMostPadding << kPaddingShift) <= kPayload);
+static_assert(kMostChunkPositions < kPlane && kMostPadding <= kPaddingMask && (kPaddingMask << kPaddingShift) < kSound);
 
 constexpr std::uint32_t raw(TokenId id) { return static_cast<std::uint32_t>(id); }
-constexpr bool is_head(TokenId id) { return is_media_id(id) && (raw(id) & kHead) != 0; }
+constexpr bool is_head(TokenId id) { return begins_media(id); }
 
 std::uint32_t padding_of(const ChunkShape& shape) {
   return shape.embeddings < kLeastMediaIds ? static_cast<std::uint32_t>(kLeastMediaIds) - shape.embeddings : 0;
 }
 
 std::uint32_t shape_bits(const ChunkShape& shape) {
-  return shape.positions | (shape.plane ? kPlane : 0) | padding_of(shape) << kPaddingShift;
+  return shape.positions | (shape.plane ? kPlane : 0) | padding_of(shape) << kPaddingShift | (shape.sound ? kSound : 0);
 }
 
 // Returns how many ids the chunk has that `ids` begin with.
@@ -43,9 +47,12 @@ Result<ChunkShape> read_shape(TokenSpan run, Position at, bool may_be_cut) {
   if (!is_head(run.front()) || (run.size() < kLeastMediaIds && !may_be_cut)) return not_ours(at);
   if (run.size() == 1) return ChunkShape{.embeddings = 1, .positions = 1};
   const std::uint32_t bits = raw(run[1]) & kPayload;
-  const std::uint32_t padding = bits >> kPaddingShift;
+  const std::uint32_t padding = bits >> kPaddingShift & kPaddingMask;
   const auto ids = static_cast<std::uint32_t>(run.size());
-  ChunkShape shape{.embeddings = ids, .positions = bits & kMostChunkPositions, .plane = (bits & kPlane) != 0};
+  ChunkShape shape{.embeddings = ids,
+                   .positions = bits & kMostChunkPositions,
+                   .plane = (bits & kPlane) != 0,
+                   .sound = (bits & kSound) != 0};
   if (padding > kMostPadding || (padding > 0 && ids > kLeastMediaIds)) return not_ours(at);
   if (padding > 0) shape.embeddings = std::min<std::uint32_t>(ids, kLeastMediaIds - padding);
   const bool is_whole = shape.plane || shape.positions == shape.embeddings;
@@ -122,6 +129,21 @@ Position model_position(std::span<const MediaRun> runs, Position at) {
     before += ids - moved;
   }
   return Position{static_cast<std::uint32_t>(at.value() - before)};
+}
+
+std::string media_name(TokenSpan ids) {
+  const bool knows = ids.size() > 1 && is_media_id(ids[1]) && !is_head(ids[1]);
+  const char* kind = !knows ? "media" : (raw(ids[1]) & kSound) != 0 ? "sound" : "picture";
+  std::array<char, 32> word{};
+  std::snprintf(word.data(), word.size(), "%s %08x", kind, raw(ids.front()) & kPayload);
+  return word.data();
+}
+
+std::string media_word(TokenSpan ids) {
+  std::string word = media_name(ids);
+  word.insert(word.begin(), '[');
+  word.push_back(']');
+  return word;
 }
 
 bool are_tokens(TokenSpan ids, std::size_t vocabulary_size) {

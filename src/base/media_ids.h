@@ -11,7 +11,8 @@
 //   bits 0-24  the positions by which the chunk moves on what comes after it
 //   bit 25     the embeddings lie in a plane (M-RoPE): all of them between the chunk's first position and its
 //              last, told apart by row and column; otherwise one position each
-//   bits 26-29 how many ids at the end of the run are only there to hold bits of the name, and have no embedding
+//   bits 26-28 how many ids at the end of the run are only there to hold bits of the name, and have no embedding
+//   bit 29     the chunk is of a sound
 //
 // All other ids are bits of the name: 150 in a run of 6 ids, which is the shortest there is. So a chunk of one
 // embedding, which is not told from another one by 30 bits, has 6 ids. Pure functions; thread safe.
@@ -48,6 +49,7 @@ struct ChunkShape {
   std::uint32_t embeddings = 0;  // each has a cell
   std::uint32_t positions = 0;   // by which later tokens move on; as many as embeddings unless they lie in a plane
   bool plane = false;
+  bool sound = false;  // of a picture otherwise
   bool operator==(const ChunkShape&) const = default;
 };
 
@@ -80,6 +82,13 @@ Position media_floor(std::span<const MediaRun> runs, Position at);
 // lie before it: the embeddings of a chunk in a plane share positions, and ids that only hold bits of a name have none.
 // Inside a chunk in a plane, it is that of the chunk.
 Position model_position(std::span<const MediaRun> runs, Position at);
+
+// Returns a chunk's kind and some bits of its name, "picture 1a2b3c4d", and the word that stands for it in texts,
+// "[picture 1a2b3c4d]". `ids` begin with the chunk's.
+std::string media_name(TokenSpan ids);
+std::string media_word(TokenSpan ids);
+// Returns true for the id that a chunk begins with.
+constexpr bool begins_media(TokenId id) { return is_media_id(id) && (static_cast<std::uint32_t>(id) >> 30 & 1) != 0; }
 
 // ---- ids that came from outside, from a file or from another server ----
 //

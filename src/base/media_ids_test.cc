@@ -24,6 +24,7 @@ std::vector<ChunkShape> some_shapes() {
   std::vector<ChunkShape> shapes;
   for (std::uint32_t count = 1; count <= 12; ++count) {
     shapes.push_back({count, count, false});
+    shapes.push_back({count, count, false, true});
     for (std::uint32_t positions = 1; positions <= count; ++positions) shapes.push_back({count, positions, true});
   }
   shapes.push_back({4096, 64, true});
@@ -139,6 +140,26 @@ TEST(MediaRuns, RefuseIdsThatNobodyMade) {
   EXPECT_FALSE(media_runs(one).ok());
   EXPECT_FALSE(media_runs(joined(ids, {ids[2]})).ok());
   EXPECT_TRUE(media_runs({}).ok());
+}
+
+TEST(MediaName, TellsPicturesFromSoundsAndFilesApart) {
+  const MediaHash hash = media_hash(some_key(), bytes_of("x"));
+  const std::vector<TokenId> picture = media_ids(hash, 0, {8, 3, true});
+  const std::vector<TokenId> sound = media_ids(hash, 0, {8, 8, false, true});
+  EXPECT_TRUE(media_name(picture).starts_with("picture ")) << media_name(picture);
+  EXPECT_TRUE(media_name(media_ids(hash, 0, {1, 1})).starts_with("picture "));
+  EXPECT_TRUE(media_name(sound).starts_with("sound ")) << media_name(sound);
+  EXPECT_EQ(media_word(picture), "[" + media_name(picture) + "]");
+  EXPECT_EQ(media_name(picture).size(), std::string("picture 1a2b3c4d").size());
+  EXPECT_NE(media_name(picture), media_name(media_ids(hash, 1, {8, 3, true})));
+  EXPECT_TRUE(media_name(TokenSpan(picture).first(1)).starts_with("media ")) << "its shape is cut off";
+  EXPECT_TRUE(begins_media(picture[0]) && !begins_media(picture[1]) && !begins_media(7));
+  // How much of the padding stands for bits of the name is no matter of the medium.
+  for (std::uint32_t count = 1; count < 9; ++count) {
+    const auto runs = media_runs(media_ids(hash, 0, {count, count, false, true}));
+    ASSERT_TRUE(runs.ok()) << count;
+    EXPECT_EQ(runs->front().shape, (ChunkShape{count, count, false, true}));
+  }
 }
 
 TEST(MediaRuns, APromptMayEndInsideAChunk) {

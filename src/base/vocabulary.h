@@ -71,14 +71,17 @@ class Vocabulary {
   std::vector<TokenId> tokenize_text(std::string_view text, bool add_special = false) const {
     return tokenize(text, {.add_special = add_special, .parse_special = false});
   }
-  // The bytes of a run of tokens; of pictures and sounds next to each other, one word.
+  // The bytes of a run of tokens; of a picture or sound, its media_word(), or "[media]" if the run begins within it.
   std::string text_of(TokenSpan tokens, bool with_special) const {
     std::string text;
-    bool is_media = false;
-    for (const TokenId token : tokens) {
-      const bool was_media = std::exchange(is_media, is_media_id(token));
-      if (!is_media) text += piece(token, with_special);
-      if (is_media && !was_media) text += "[media]";
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (!is_media_id(tokens[i])) {
+        text += piece(tokens[i], with_special);
+      } else if (begins_media(tokens[i])) {
+        text += media_word(tokens.subspan(i));
+      } else if (i == 0) {
+        text += "[media]";
+      }
     }
     return text;
   }

@@ -303,7 +303,14 @@ class Reuse(MediaCase):
         self.ask(server, [system(words(60, 1)), shows(png(1), "Which flower is it?", words(40, 2))])
         server.stop()
         listed = run_program("cache", "ls", "--kv-disk-dir", directory)
-        self.assertIn("[media] Which flower is it?", listed.stdout, listed.stderr)
+        name = re.search(r"\[(picture [0-9a-f]{8})\] Which flower is it\?", listed.stdout)
+        self.assertIsNotNone(name, listed.stdout + listed.stderr)
+        line = next(each for each in listed.stdout.splitlines() if "Which flower" in each)
+        shown = run_program("cache", "show", line.split()[0], "--kv-disk-dir", directory)
+        self.assertRegex(shown.stdout, rf"(?m)^  {name[1]} +\d+ \.\. \d+ +4 cells, 2 positions$")
+        told = json.loads(run_program("cache", "show", line.split()[0], "--text", "--json", "--kv-disk-dir", directory).stdout)
+        self.assertIn(f"[{name[1]}]", told["text"])
+        self.assertEqual([each["name"] for each in told["media"]], [name[1]])
 
     @covers("--mmproj", "-mm")
     def test_chats_that_part_before_a_picture_come_back(self):

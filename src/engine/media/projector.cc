@@ -237,6 +237,7 @@ Result<MediaPart> MtmdProjector::part_of(const mtmd_input_chunk& chunk) const {
   part.shape.embeddings = static_cast<std::uint32_t>(mtmd_input_chunk_get_n_tokens(&chunk));
   part.shape.positions = static_cast<std::uint32_t>(mtmd_input_chunk_get_n_pos(&chunk));
   part.shape.plane = is_image(chunk) && mtmd_decode_use_mrope(context_.get());
+  part.shape.sound = !is_image(chunk);
   const bool known = part.shape.embeddings > 0 && part.shape.embeddings <= kMostChunkPositions &&
                      (part.shape.plane || part.shape.positions == part.shape.embeddings);
   if (!known) return unsupported("positions of this kind of projector are not known");

@@ -233,7 +233,7 @@ TEST(EarTest, EachSampleChangesEachEmbedding) {
   const auto parts = projector->plan(make_wav(16'000));
   ASSERT_TRUE(parts.ok()) << parts.error().message;
   ASSERT_EQ(parts->size(), 1U);
-  EXPECT_EQ(parts->front().shape, (ChunkShape{30, 30, false}));
+  EXPECT_EQ(parts->front().shape, (ChunkShape{30, 30, false, true}));
   const std::vector<float> before = embeddings_of(*projector, make_wav(16'000));
   EXPECT_EQ(before, embeddings_of(*projector, make_wav(16'000)));
   EXPECT_EQ(count_changed(before, embeddings_of(*projector, make_wav(16'000, 16'000, 1)), 30), 30U);

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/media_ids.h"
 #include "inspect/print/print.h"
 
 namespace kvkeep::inspect {
@@ -97,6 +98,20 @@ Json file_of(const FileView& file) {
           {"modified", time_of(file.modified_ns)}};
 }
 
+Json media_of(TokenSpan ids) {
+  Json media = Json::array();
+  const auto runs = media_runs(ids);
+  for (std::size_t i = 0; runs && i < runs->size(); ++i) {
+    const auto& [range, shape] = (*runs)[i];
+    media.push_back({{"name", media_name(ids.subspan(range.begin.value()))},
+                     {"begin", range.begin.value()},
+                     {"end", range.end.value()},
+                     {"cells", shape.embeddings},
+                     {"positions", shape.positions}});
+  }
+  return media;
+}
+
 Json finding_of(const Finding& finding) {
   return {{"trouble", to_string(finding.trouble)},
           {"file", finding.directory + "/" + finding.file},
@@ -141,6 +156,7 @@ std::string show_json(const PrefixView& view, bool with_ids, const std::optional
   json["kept_until"] = time_of(view.run.kept_until_ns);
   json["files"] = Json::array();
   for (const FileView& file : view.files) json["files"].push_back(file_of(file));
+  json["media"] = media_of(view.ids);
   if (with_ids) json["ids"] = view.ids;
   if (text) json["text"] = *text;
   return text_of(json);

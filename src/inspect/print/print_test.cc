@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/media_ids.h"
+
 namespace kvkeep::inspect {
 namespace {
 
@@ -281,6 +283,28 @@ text
   const auto all = nlohmann::json::parse(show_json(example_prefix(), true, "a\xff"));
   EXPECT_EQ(all["ids"].size(), 3U);
   EXPECT_TRUE(all["text"].is_string());
+}
+
+TEST(Text, OfAPrefixTellsItsPicturesAndSounds) {
+  PrefixView view = example_prefix();
+  const std::vector<TokenId> picture = media_ids({}, 0, {64, 8, true});
+  const std::vector<TokenId> sound = media_ids({}, 1, {1, 1, false, true});
+  view.ids = {5};
+  view.ids.insert(view.ids.end(), picture.begin(), picture.end());
+  view.ids.insert(view.ids.end(), sound.begin(), sound.end());
+  const std::string text = show_text(view, kNow, false, std::nullopt);
+  const auto has = [&text](const std::string& line) { return text.find(line) != std::string::npos; };
+  EXPECT_TRUE(has("\n\n  " + media_name(picture) + "         1 .. 65       64 cells, 8 positions\n")) << text;
+  EXPECT_TRUE(has("\n  " + media_name(sound) + "          65 .. 71       1 cell, 1 position\n")) << text;
+  const auto json = nlohmann::json::parse(show_json(view, false, std::nullopt));
+  ASSERT_EQ(json["media"].size(), 2U);
+  const auto& first = json["media"][0];
+  EXPECT_EQ(first["name"], media_name(picture));
+  EXPECT_EQ(first["begin"], 1);
+  EXPECT_EQ(first["end"], 65);
+  EXPECT_EQ(first["cells"], 64);
+  EXPECT_EQ(first["positions"], 8);
+  EXPECT_TRUE(nlohmann::json::parse(show_json(example_prefix(), false, std::nullopt))["media"].empty());
 }
 
 TEST(Text, ForATerminalIsHarmless) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/media_ids.h"
 #include "base/types.h"
 #include "inspect/print/print.h"
 #include "text/terminal.h"
@@ -309,6 +310,19 @@ std::string file_line(const FileView& file, std::int64_t now_ns) {
                      file.sampled ? ", sampled" : "", base, file.name, file.sum);
 }
 
+// The pictures and sounds of a prefix, each chunk on a line.
+std::string media_lines(TokenSpan ids) {
+  std::string out;
+  const auto runs = media_runs(ids);
+  for (std::size_t i = 0; runs && i < runs->size(); ++i) {
+    const auto& [range, shape] = (*runs)[i];
+    const std::string name = media_name(ids.subspan(range.begin.value()));
+    out += fmt::format("  {:<18}{:>8} .. {:<8} {}, {}\n", name, range.begin.value(), range.end.value(),
+                       counted(shape.embeddings, "cell", "cells"), counted(shape.positions, "position", "positions"));
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
 }  // namespace
 
 std::string harmless(std::string_view text) {
@@ -337,6 +351,7 @@ std::string show_text(const PrefixView& view, std::int64_t now_ns, bool with_ids
   append_line(out, "last used", age_text(view.run.used_ns, now_ns));
   out += "\n";
   for (const FileView& file : view.files) out += file_line(file, now_ns);
+  out += media_lines(view.ids);
   if (with_ids) out += fmt::format("\n{}\n", fmt::join(view.ids, " "));
   if (text) out += fmt::format("\n{}\n", *text);
   return out;
