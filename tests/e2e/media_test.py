@@ -307,7 +307,7 @@ class Reuse(MediaCase):
         self.assertIsNotNone(name, listed.stdout + listed.stderr)
         line = next(each for each in listed.stdout.splitlines() if "Which flower" in each)
         shown = run_program("cache", "show", line.split()[0], "--kv-disk-dir", directory)
-        self.assertRegex(shown.stdout, rf"(?m)^  {name[1]} +\d+ \.\. \d+ +4 cells, 2 positions$")
+        self.assertRegex(shown.stdout, rf"(?m)^  {name[1]} +\d+ \.\. \d+ +9 cells, 3 positions$")
         told = json.loads(run_program("cache", "show", line.split()[0], "--text", "--json", "--kv-disk-dir", directory).stdout)
         self.assertIn(f"[{name[1]}]", told["text"])
         self.assertEqual([each["name"] for each in told["media"]], [name[1]])
