@@ -228,8 +228,7 @@ std::string_view advice(const CacheBreak& found) {
     case kDamaged:
       if (found.lost && found.lost->cause == LossCause::kRefused) {
         return "Look at the log: the model's memory did not take stored state whose bytes were whole, so that no disk "
-               "is "
-               "at fault. The state was dropped and computed anew; if that happens again, report it with the log.";
+               "is at fault. The state was dropped and computed anew; if that happens again, report it with the log.";
       }
       return "Look at the log: a file of the cache was damaged. Check the disk; kvkeep cache verify "
              "--repair checks the rest.";
