@@ -251,6 +251,7 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
     const auto show = [&](std::size_t done, std::size_t of) { progress.show("pictures", done, of); };
     bench::KnownPicturesOptions pictures;
     if (options.quick) pictures = {.pairs = 3, .has_goal = false};
+    if (options.pairs > 0) pictures.pairs = options.pairs;
     add_parts(report, "pictures", bench::measure_known_pictures(bench_options, pictures, show, interrupt));
     TRY(interrupt.check());
   }

@@ -48,7 +48,8 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
        .assign = switch_into(options.parity)},
       {.spelling = "--pairs N",
        .default_text = "15, with --load 3; with --quick 3 and 1",
-       .effect = "Pairs of runs for --parity, in each of its two settings; runs of each server for --load.",
+       .effect = "Pairs of runs for --parity, in each of its two settings, and of turns for --pictures; runs of each "
+                 "server for --load.",
        .assign = number_into(options.pairs, std::uint32_t{1}, std::uint32_t{1'000})},
       {.spelling = "--speed",
        .effect = "Also measure the time the cache saves: a long prompt, one 3 % longer; 12 turns with and without it.",
@@ -180,7 +181,9 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (options.no_workloads && !options.workloads.empty()) {
     return invalid("--no-workloads plays none: leave out '" + options.workloads.front() + "'");
   }
-  if (options.pairs > 0 && !options.parity && !options.load) return invalid("--pairs needs --parity or --load: add it");
+  if (options.pairs > 0 && !options.parity && !options.pictures && !options.load) {
+    return invalid("--pairs needs --parity, --pictures or --load: add one of them");
+  }
   if (!options.scenarios.empty() && !options.load) return invalid("--scenarios needs --load: add it");
   if (options.load && !options.peer_url.empty()) {
     return invalid("--load compares with a server that is started: name it with --peer");

@@ -15,8 +15,9 @@ import sys
 
 INTRODUCTION = """# Benchmarks
 
-Written by `make bench` (`scripts/bench`); do not edit. [bench.md](bench.md) says what is measured and how. kvkeep runs with
-`--restore always`, a peer with its defaults and the same `-c`; all with small generated models.
+Tables without a date are of one run of `make bench` (`scripts/bench`), which writes a report of this form; those with a date of
+their own were measured since, with the command that they name. [bench.md](bench.md) says what is measured and how. kvkeep runs
+with `--restore always`, a peer with its defaults and the same `-c`; all with small generated models.
 
 Recorded sessions of agents: [agent-sessions.md](agent-sessions.md). On a GPU: [gpu.md](gpu.md).
 

@@ -38,7 +38,7 @@ class FilesTest(BenchCase):
         for arguments, expected in ((["1-growin"], "did you mean '1-growing'"), (["nothing-like-it"], "--list"),
                                     (["--qick"], "did you mean '--quick'"), ([self.directory / "no.txt"], "no.txt"),
                                     (["--peer-url", "u", "--peer", "x"], "one of them"),
-                                    (["--parity"], "--peer"), (["--pairs", "3"], "--parity"),
+                                    (["--parity"], "--peer"), (["--pairs", "3"], "--parity, --pictures or --load"),
                                     (["--no-workloads"], "--parts"),
                                     (["--no-workloads", "--parts", "1-growing"], "leave out '1-growing'"),
                                     (["--size", "huge"], "--size"),
