@@ -214,7 +214,9 @@ class Gallery {
       parts.push_back({{"type", "image_url"}, {"image_url", {{"url", "data:image/bmp;base64," + text}}}});
     }
     parts.push_back({{"type", "text"}, {"text", "What has changed?"}});
-    body_ = ordered_json{{"messages", {{{"role", "user"}, {"content", std::move(parts)}}}}}.dump();
+    ordered_json request = {{"model", "m"}, {"messages", {{{"role", "user"}, {"content", std::move(parts)}}}}};
+    for (const char* setting : {"max_tokens", "temperature", "top_p", "seed"}) request[setting] = 1;
+    body_ = request.dump();
   }
 
   std::string body() const { return body_; }

@@ -19,15 +19,73 @@ std::string plain(std::string_view message) {
   return std::string(message.substr(0, kLongest));
 }
 
+bool is_printable_ascii(std::string_view text) {
+  // Without a branch in it, the compiler makes this loop take many bytes at once.
+  bool is_other = false;
+  for (const char c : text) is_other |= c < ' ' || c > '~';
+  return !is_other;
+}
+
+// Returns where the JSON string ends that begins at `begin`, after its quote: at the next quote before which there is
+// an even number of backslashes.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  std::size_t end = text.find('"', begin);
+  while (end != std::string_view::npos) {
+    std::size_t escapes = 0;
+    while (end - escapes > begin && text[end - escapes - 1] == '\\') ++escapes;
+    if (escapes % 2 == 0) break;
+    begin = end + 1;
+    end = text.find('"', begin);
+  }
+  return end;
+}
+
+// Makes room for another member. The library's object is a std::vector of pairs with constant keys, which copies its
+// pairs when it grows: with three fields after the messages of a request, all messages would be copied.
+void make_room(Json::object_t& members) {
+  if (members.size() < members.capacity()) return;
+  Json::object_t larger;
+  larger.reserve(2 * members.size() + 1);
+  for (auto& [name, value] : members) larger.emplace_back(name, std::move(value));
+  members = std::move(larger);
+}
+
 }  // namespace
 
-bool JsonBuilder::key(std::string& name) {
+ShortenedText::ShortenedText(std::string_view whole) : whole_(whole) {
+  std::size_t copied = 0;
+  std::size_t number = 0;
+  for (std::size_t at = whole.find('"'); at != std::string_view::npos; at = whole.find('"', at)) {
+    const std::size_t begin = at + 1;
+    const std::size_t end = end_of_string(whole, begin);
+    if (end == std::string_view::npos) break;
+    const std::string_view text = whole.substr(begin, end - begin);
+    if (text.size() >= kLongString && !text.contains('\\') && is_printable_ascii(text)) {
+      strings_.push_back({number, text});
+      rest_ += whole.substr(copied, begin - copied);
+      copied = end;
+    }
+    ++number;
+    at = end + 1;
+  }
+  if (!strings_.empty()) rest_ += whole.substr(copied);
+}
+
+std::string_view JsonBuilder::whole(std::string_view parsed) {
+  if (long_strings_.empty() || long_strings_.front().number != strings_++) return parsed;
+  const std::string_view text = long_strings_.front().text;
+  long_strings_ = long_strings_.subspan(1);
+  return text;
+}
+
+bool JsonBuilder::key(const std::string& name) {
   if (!weigh(kHeavy)) return false;
   auto& members = open_.back()->get_ref<Json::object_t&>();
   if (members.size() >= kMaxKeysPerObject) return fail("an object in the request body has too many keys");
   key_comparisons_ += members.size();
   if (key_comparisons_ > kMaxKeyComparisons) return fail("the objects in the request body have too many keys");
-  member_ = &members[std::move(name)];  // if a key occurs twice, its last value counts
+  make_room(members);
+  member_ = &members[std::string(whole(name))];  // if a key occurs twice, its last value counts
   return true;
 }
 
@@ -85,12 +143,18 @@ std::string_view type_of(const Json& value) {
 
 namespace {
 
-Result<Json> parse_body_as(Json::value_t type, const std::string& body) {
-  JsonBuilder builder;
-  if (!Json::sax_parse(body, &builder)) return invalid(builder.error());
-  Json value = builder.take();
-  if (value.type() == type) return value;
-  return invalid(fmt::format("the request body must be a JSON {}, not {}", Json(type).type_name(), type_of(value)));
+Result<Json> parse(std::string_view text, std::span<const LongString> long_strings) {
+  JsonBuilder builder(long_strings);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return invalid(builder.error());
+  return builder.take();
+}
+
+Result<Json> parse_body_as(Json::value_t type, std::string_view body) {
+  const ShortenedText shortened(body);
+  Result<Json> value = parse(shortened.text(), shortened.strings());
+  if (!value && !shortened.strings().empty()) value = parse(body, {});  // for the position in the message
+  if (!value || value->type() == type) return value;
+  return invalid(fmt::format("the request body must be a JSON {}, not {}", Json(type).type_name(), type_of(*value)));
 }
 
 }  // namespace

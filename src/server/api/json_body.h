@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,34 @@ inline constexpr std::size_t kMaxKeyComparisons = 100'000'000;
 inline constexpr std::size_t kMaxWeight = 4'000'000;
 inline constexpr std::size_t kHeavy = 4;
 
+// A long string of a JSON text: its place among all strings and keys of the text, from 0 on, and what stands between
+// its quotes.
+struct LongString {
+  std::size_t number = 0;
+  std::string_view text;
+};
+
+// A JSON text without its long strings: "" stands in the place of each. The parser takes 5 ns for each byte of a
+// string, which for the pictures of a conversation adds up to more than all else before the model. Taken out are
+// strings of at least kLongString bytes that hold nothing but printable ASCII and no escapes, such as base64, because
+// they are what they look like. So the rest is valid JSON exactly if the whole is; positions in it are others.
+//
+// Refers to `whole`, which must not change. Takes time in proportion to its length.
+class ShortenedText {
+ public:
+  explicit ShortenedText(std::string_view whole);
+
+  std::string_view text() const { return strings_.empty() ? whole_ : rest_; }
+  // In the order of the text.
+  std::span<const LongString> strings() const { return strings_; }
+
+ private:
+  std::string_view whole_;
+  std::string rest_;
+  std::vector<LongString> strings_;
+};
+inline constexpr std::size_t kLongString = 4096;
+
 // Builds a JSON value from the parser's events and stops at the first one that exceeds a limit, so that a body costs
 // time and memory in proportion to its length, whatever it contains. (The library's way to look at a value while it is
 // parsed, a callback, walks the whole surrounding array after each object in it: a megabyte of empty objects takes more
@@ -38,20 +67,22 @@ inline constexpr std::size_t kHeavy = 4;
 // the parsing; then error() says why. Not thread safe.
 class JsonBuilder {
  public:
+  // `long_strings` were taken out of the text (ShortenedText), and are put back.
+  explicit JsonBuilder(std::span<const LongString> long_strings = {}) : long_strings_(long_strings) {}
+
   bool null() { return add(1, nullptr); }
   bool boolean(bool value) { return add(1, value); }
   bool number_integer(Json::number_integer_t value) { return add(1, value); }
   bool number_unsigned(Json::number_unsigned_t value) { return add(1, value); }
   bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(1, value); }
-  // Copies: the text is in the parser's buffer, which would have to grow again from nothing for the next one. Texts of
-  // pictures are megabytes.
-  bool string(const std::string& value) { return add(kHeavy, value); }
+  // Copies: the text is in the parser's buffer, which would have to grow again from nothing for the next one.
+  bool string(const std::string& value) { return add(kHeavy, std::string(whole(value))); }
   bool binary(Json::binary_t& /*value*/) { return fail("binary values are not JSON"); }
   bool start_object(std::size_t /*size*/) { return open(Json::object()); }
   bool start_array(std::size_t /*size*/) { return open(Json::array()); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
-  bool key(std::string& name);
+  bool key(const std::string& name);
   bool parse_error(std::size_t position, const std::string& token, const Json::exception& failure);
 
   // One line; empty as long as nothing is wrong.
@@ -60,6 +91,8 @@ class JsonBuilder {
   Json take() { return std::move(root_); }
 
  private:
+  // Returns the next string of the text, of which the parser read `parsed`.
+  std::string_view whole(std::string_view parsed);
   bool add(std::size_t weight, Json value);
   bool weigh(std::size_t weight);
   bool open(Json container);
@@ -67,6 +100,8 @@ class JsonBuilder {
   bool fail(std::string message);
   Json* place(Json value);
 
+  std::span<const LongString> long_strings_;  // those that come next
+  std::size_t strings_ = 0;                   // strings and keys so far
   Json root_;
   std::vector<Json*> open_;  // containers that have not ended, outermost first; only the last one grows
   Json* member_ = nullptr;   // receives the value of the last key

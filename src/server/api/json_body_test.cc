@@ -1,9 +1,15 @@
 #include "server/api/json_body.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <iterator>
+#include <random>
+
+#include "base/test_seed.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -55,6 +61,97 @@ TEST(JsonBuilder, ErrorsAreTheLibrarysOwn) {
       EXPECT_NE(std::string(failure.what()).find(reason), std::string::npos) << text;
     }
   }
+}
+
+// ---- long strings ----
+
+// A text that is JSON or, with damage, nearly so: strings around the length from which they are taken out, in the place
+// of keys and of values, and with all that may stand in one.
+class RandomText {
+ public:
+  explicit RandomText(std::uint64_t seed) : random_(seed) {}
+
+  std::string next() {
+    std::string text = object(3);
+    const std::size_t damages = below(4) == 0 ? 1 + below(3) : 0;
+    for (std::size_t i = 0; i < damages; ++i) {
+      constexpr std::string_view kSigns = "\"\\{}[],:a\x01\xc3";
+      text[below(text.size())] = kSigns[below(kSigns.size())];
+    }
+    return text;
+  }
+
+ private:
+  std::size_t below(std::size_t end) { return random_() % end; }
+
+  std::string object(std::size_t depth) {
+    std::string text = "{";
+    const std::size_t members = below(5);
+    for (std::size_t i = 0; i < members; ++i) {
+      text += fmt::format("{}{}:{}", i == 0 ? "" : ",", string(), value(depth));
+    }
+    return text + "}";
+  }
+
+  std::string value(std::size_t depth) {
+    if (depth == 0 || below(2) == 0) return string();
+    if (below(2) == 0) return object(depth - 1);
+    return fmt::format("[{}, {}, 1.5]", value(depth - 1), value(depth - 1));
+  }
+
+  std::string string() {
+    constexpr auto kPieces = std::to_array<std::string_view>({R"(\")", R"(\\)", R"(\u00e4)", "\u00e4", "{", ",", ":"});
+    std::string text(below(3) == 0 ? kLongString - 2 + below(5) : below(8), static_cast<char>('a' + below(26)));
+    if (below(3) == 0) text.insert(below(text.size() + 1), kPieces[below(kPieces.size())]);
+    return fmt::format("\"{}\"", text);
+  }
+
+  std::mt19937_64 random_;
+};
+
+// The library, which reads the whole text, is the naive twin.
+TEST(ShortenedText, TheSameIsReadAndRefusedAsWithoutIt) {
+  const std::uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  RandomText texts(seed);
+  std::size_t shortened = 0;
+  std::size_t refused = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    const std::string text = texts.next();
+    const auto read = parse_body(text);
+    const Json whole = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    ASSERT_EQ(read.ok(), whole.is_object()) << text;
+    if (read) {
+      ASSERT_EQ(read->dump(), whole.dump()) << text;
+      shortened += ShortenedText(text).strings().empty() ? 0 : 1;
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(shortened, 500U);
+  EXPECT_GT(refused, 100U);
+}
+
+TEST(ShortenedText, OnlyWhatThePrinterWouldNotEscapeIsTakenOut) {
+  const std::string plain(kLongString, 'x');
+  const auto taken = [](const std::string& text) { return ShortenedText(text).strings().size(); };
+  EXPECT_EQ(taken(fmt::format(R"({{"a":"{}"}})", plain)), 1U);
+  EXPECT_EQ(taken(fmt::format(R"({{"a":"{}"}})", plain.substr(1))), 0U);
+  EXPECT_EQ(taken(fmt::format(R"({{"{}":"{}"}})", plain, plain)), 2U);
+  for (const char* piece : {R"(\n)", R"(\")", "\u00e4", "\x7f", "\n"}) {
+    EXPECT_EQ(taken(fmt::format(R"({{"a":"{}{}"}})", plain, piece)), 0U) << piece;
+  }
+  EXPECT_EQ(taken(fmt::format(R"({{"a":"\\","b":"{}"}})", plain)), 1U) << "after an escaped backslash";
+  const std::string unended = fmt::format(R"({{"a":"{}","b":"{})", plain, plain);
+  EXPECT_EQ(taken(unended), 1U);
+  const std::string body = fmt::format(R"({{"a":"{}","b":"c"}})", plain);
+  EXPECT_EQ(ShortenedText(body).text(), R"({"a":"","b":"c"})");
+}
+
+// What a client is told is where the mistake is in its own text.
+TEST(ShortenedText, MistakesAreFoundInTheWholeText) {
+  const std::string plain(kLongString, 'x');
+  EXPECT_THAT(complaint(fmt::format(R"({{"a":"{}",}})", plain)), testing::HasSubstr("column 4105"));
 }
 
 // The time for these must depend only on their length: a parser that walks the whole array after each object takes a
