@@ -28,7 +28,8 @@ def documented_lines():
 
 
 class Named(http.server.ThreadingHTTPServer):
-    """Answers every POST with its name."""
+    """Answers every POST with its name, if that came for the address that the client asked: kvkeep knows that one, and refuses
+    the name that nginx has for both servers."""
     daemon_threads = True
 
     def __init__(self, name):
@@ -37,7 +38,7 @@ class Named(http.server.ThreadingHTTPServer):
 
             def do_POST(self):
                 self.rfile.read(int(self.headers["Content-Length"]))
-                self.send_response(200)
+                self.send_response(200 if self.headers["Host"].startswith("127.0.0.1:") else 403)
                 self.send_header("Content-Length", str(len(name)))
                 self.end_headers()
                 self.wfile.write(name.encode())
