@@ -407,6 +407,24 @@ TEST_F(SharedTurnsTest, AnEngineInTroubleKeepsItsReplies) {
   EXPECT_EQ(replies(*third, 1), (std::vector<int>{11, 10}));
 }
 
+// It would take the new reply at once, as it would if it had no record.
+TEST_F(SharedTurnsTest, AnEngineThatReadsLateKeepsItsReplies) {
+  first_.remember(name(1), turn(10));
+  worker_.run_all();
+  engine_.names_in_time = 0;
+  second_.remember(name(1), turn(11));
+  worker_.run_all();
+  engine_.names_in_time = SIZE_MAX;
+  for (int second = 0; second < 10; ++second) {
+    clock_.advance_ms(1'000);
+    second_store_->tick();
+    worker_.run_all();
+  }
+  const auto third = open(*first_store_);
+  EXPECT_TRUE(third->learn({name(1)}));
+  EXPECT_EQ(replies(*third, 1), (std::vector<int>{11, 10}));
+}
+
 TEST_F(SharedTurnsTest, DamagedRecordsAreReplaced) {
   first_.remember(name(1), turn(1));
   worker_.run_all();
