@@ -174,6 +174,7 @@ TEST(SharedObject, LeavesAndWindowRowsLieInTheLastStepsSegment) {
 // Every flipped bit, every missing end, and the bytes of another name or key.
 TEST(SharedObject, NothingIsBelievedThatLacksItsCode) {
   std::vector<std::byte> head = shared_example().head;
+  ASSERT_TRUE(read_head(example_key(), kSharedName, head).ok());
   for (std::size_t bit = 0; bit < 8 * head.size(); ++bit) {
     head[bit / 8] ^= std::byte{1} << bit % 8;
     const auto read = read_head(example_key(), kSharedName, head);
