@@ -69,9 +69,15 @@ class EveryClass(SharingCase):
     """Run for each class below."""
     lost = 0  # tokens after the last state that another server can guess
 
+    @classmethod
+    def start_class_servers(cls):
+        super().start_class_servers()
+        url = f"dir:{fresh_directory('shared')}"
+        cls.two = [cls.class_server("--share", url, *FLAGS, model_path=cls.model_path) for _ in range(2)]
+
     @covers("--share")
     def test_another_server_goes_on_where_the_first_one_was(self):
-        first, second = self.pair()
+        first, second = self.two
         messages = [system(words(500, 1)), user(words(100, 2))]
         said = self.ask(first, messages)
         settled(first)
@@ -90,7 +96,7 @@ class EveryClass(SharingCase):
         self.assertGreater(timings(again)["cache_n"], shared)
 
     def test_a_conversation_wanders(self):
-        servers = self.pair()
+        servers = self.two
         messages = [system(words(400, 3))]
         prefilled = computed = 0
         for turn in range(6):
@@ -108,7 +114,7 @@ class EveryClass(SharingCase):
 
 class Sliceable(EveryClass):
     def test_conversations_branch_off_in_the_middle_of_a_segment(self):
-        first, second = self.pair()
+        first, second = self.two
         head = system(words(500, 4))
         self.ask(first, [head, user("First question.")])
         self.ask(first, [head, user(f"Second question. {words(300, 5)}")])
@@ -127,9 +133,8 @@ class Sliceable(EveryClass):
         self.assertGreater(timings(reply)["cache_tokens"]["shared"], 480)
 
     def test_state_that_was_loaded_goes_to_disk(self):
-        first, _ = self.pair()
-        url = first.command[first.command.index("--share") + 1]
-        disk = fresh_directory("disk")
+        url = f"dir:{fresh_directory('shared')}"
+        first, disk = self.sharing(url), fresh_directory("disk")
         messages = [user(words(500, 7))]
         self.ask(first, messages)
         settled(first)
@@ -229,7 +234,7 @@ class Sliceable(EveryClass):
         self.assertEqual(first.post("/cache/lookup", {**body, "cache_salt": "other"})["stored_tokens"], 0)
 
     def test_turns_come_back_as_they_were_sampled(self):
-        first, second = self.pair()
+        first, second = self.two
         messages = [user(words(300, 15))]
         said = self.ask(first, messages)
         settled(first)
@@ -243,7 +248,7 @@ class Sliceable(EveryClass):
         self.assertEqual(reply_text(reply), reply_text(own))
 
     def test_a_prompt_is_asked_for_once_and_only_where_enough_is_unknown(self):
-        first, _ = self.pair()
+        first = self.sharing(f"dir:{fresh_directory('shared')}")
         lookups = lambda: metric(first, "kvkeep_share_lookups_total")  # noqa: E731
         self.ask(first, [user(words(50, 12))])
         self.assertEqual(lookups(), 0)
@@ -287,21 +292,24 @@ class OverValkey(SharingCase):
     def setUp(self):
         super().setUp()
         self.valkey = self.enterContext(ValkeyProcess(fresh_directory("valkey")))
-        self.servers = [self.sharing(self.valkey.url) for _ in range(2)]
+
+    def servers(self):
+        return [self.sharing(self.valkey.url) for _ in range(2)]
 
     def shared(self, server, messages):
         return timings(self.ask(server, messages))["cache_tokens"]["shared"]
 
     def test_another_server_goes_on_where_the_first_one_was(self):
-        first, second = self.servers
+        first, second = self.servers()
         messages = [user(words(500, 20))]
         said = self.ask(first, messages)
         settled(first)
         self.assertGreater(self.shared(second, [*messages, assistant(reply_text(said)), user("And?")]), 490)
 
     def test_stat_shows_the_engine(self):
-        self.ask(self.servers[0], [user(words(400, 25))])
-        settled(self.servers[0])
+        server = self.sharing(self.valkey.url)
+        self.ask(server, [user(words(400, 25))])
+        settled(server)
         shown = run_program("cache", "stat", "--share", self.valkey.url)
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertRegex(shown.stdout, f"^{self.valkey.url}: valkey [0-9.]+\n")
@@ -330,7 +338,7 @@ class OverValkey(SharingCase):
             self.assertTrue(7_000_000 < left_ms <= 7_200_000, (key, left_ms))
 
     def test_replies_come_while_the_engine_is_frozen_or_dead(self):
-        first, second = self.servers
+        first, second = self.servers()
         known = [user(words(500, 21))]
         self.ask(first, known)
         settled(first)
@@ -343,7 +351,7 @@ class OverValkey(SharingCase):
         self.assertGreater(metric(second, "kvkeep_share_failures_total"), 0)
 
     def test_an_engine_that_comes_back_empty_is_filled_anew(self):
-        first, second = self.servers
+        first, second = self.servers()
         messages = [user(words(500, 23))]
         said = self.ask(first, messages)
         settled(first)
