@@ -138,7 +138,7 @@ std::optional<server::api::MediaRules> media_rules(const LoadedModel& loaded, co
                .least_tokens = media.least_tokens,
                .most_tokens = media.most_tokens,
                .device = options.shared.across_devices ? std::string() : facts.device};
-  rules.marker = media_marker();
+  rules.marker = media.marker.empty() ? media_marker() : media.marker;
   rules.new_names = new_media_names;
   rules.pictures = facts.pictures;
   rules.sound = facts.sound;

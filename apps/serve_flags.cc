@@ -484,6 +484,8 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   TRY_ASSIGN(parsed.wants_help, known.parse(arguments, read, &words));
   if (!parsed.wants_help) TRY(take_model(arguments, words, parsed.options.model.path));
   parsed.options.ignored_variables = known.ignored_variables(environment);
+  const auto marker = environment.find("LLAMA_MEDIA_MARKER");  // llama-server has no flag for it either
+  if (marker != environment.end()) parsed.options.media.marker = marker->second;
   if (!parsed.wants_help) TRY(validate(parsed.options));
   if (!parsed.wants_help) TRY(settle_cells(parsed.options));
   if (!parsed.wants_help) TRY(check_embeddings(parsed.options.embeddings));

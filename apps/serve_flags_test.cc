@@ -94,6 +94,11 @@ TEST(ServeFlags, TokensMayBeCountedInKi) {
             "'4k'?");
 }
 
+TEST(ServeFlags, AVariableSetsTheMarkerOfFiles) {
+  EXPECT_EQ(served({}).media.marker, "");
+  EXPECT_EQ(served({}, {{"LLAMA_MEDIA_MARKER", "<__media__>"}}).media.marker, "<__media__>");
+}
+
 TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
   const os::Environment environment = {{"LLAMA_ARG_KV_DISK_DIR", "/e"}};
   EXPECT_EQ(served({}, environment).tiers.disk_directory, "/e");

@@ -112,6 +112,7 @@ struct MediaOptions {
   std::uint32_t most_tokens = 0;
   std::string directory;                         // of files that requests may name; empty: none
   std::vector<server::RemoteHost> remote_hosts;  // from which files are fetched that requests name
+  std::string marker;  // that stands for a file in the prompts of completions; empty: a new one at each start
 };
 
 struct ServeOptions {
