@@ -48,10 +48,10 @@ class ClientCase(ServerCase):
         self.commit()
         self.addCleanup(self.end_daemons)
 
-    def start(self, is_main, model="local"):
+    def start(self, is_main, model="local", *flags, model_path=None):
         """The server, and the proxy that the client is to talk to."""
         server = self.server("-c", 65536, "-a", model, "--cache-ram", 512, "--trace", self.trace_path,
-                             "-ctk", "f16", "-ctv", "f16", "-t", os.cpu_count() or 1)
+                             "-ctk", "f16", "-ctv", "f16", "-t", os.cpu_count() or 1, *flags, model_path=model_path)
         return self.enterContext(ScriptedProxy(server.port, is_main))
 
     def write(self, path, content):
