@@ -26,6 +26,8 @@ Status add_input_text(const Json& text, std::string_view name, EmbeddingInput& i
 Result<EmbeddingInput> read_object(const Json& object, std::string_view name) {
   EmbeddingInput input;
   if (const Json* text = field(object, "prompt_string")) {
+    const Json* files = field(object, "multimodal_data");
+    if (files != nullptr && !files->empty()) return invalid("'multimodal_data' must be empty: only text is embedded");
     TRY(add_input_text(*text, "prompt_string", input));
     return input;
   }

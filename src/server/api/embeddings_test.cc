@@ -30,6 +30,8 @@ TEST(EmbeddingsBody, InputsAreTextsIdsAndBothMixed) {
   EXPECT_EQ(embedding_inputs(R"({"input":["a",[1,"b"],[2]]})"),
             (std::vector<EmbeddingInput>{{"a"}, {Ids{1}, "b"}, {Ids{2}}}));
   EXPECT_EQ(embedding_inputs(R"({"input":{"prompt_string":"a"}})"), (std::vector<EmbeddingInput>{{"a"}}));
+  EXPECT_EQ(embedding_inputs(R"({"input":{"prompt_string":"a","multimodal_data":[]}})"),
+            (std::vector<EmbeddingInput>{{"a"}}));
   EXPECT_EQ(embedding_inputs(R"({"input":["a",{"content":[{"type":"text","text":"b "},{"type":"text","text":"c"}]}]})"),
             (std::vector<EmbeddingInput>{{"a"}, {"b c"}}));
   EXPECT_TRUE(parsed_embeddings(R"({"content":["a"]})").value().content);
@@ -48,6 +50,8 @@ TEST(EmbeddingsBody, RefusesOtherInputs) {
   EXPECT_THAT(embedding_refusal(R"({"input":{"content":"a"}})"), testing::HasSubstr("list of parts"));
   EXPECT_THAT(embedding_refusal(R"({"input":{"content":[{"type":"image_url","image_url":{}}]}})"),
               testing::HasSubstr("only text is embedded"));
+  EXPECT_THAT(embedding_refusal(R"({"input":["a",{"prompt_string":"b","multimodal_data":["iVBORw0K"]}]})"),
+              testing::HasSubstr("'multimodal_data' must be empty: only text is embedded"));
   std::string many = R"({"input":["a")";
   for (std::size_t i = 0; i < kMostEmbeddingInputs; ++i) many += R"(,"a")";
   EXPECT_EQ(embedding_refusal(many + "]}"), "'input' has 2049 inputs; send at most 2048 at a time");
