@@ -47,9 +47,11 @@ Result<PromptSource> read_prompt_object(const Json& prompt, MediaReader& media) 
     return invalid("'prompt.prompt_string' must be a text");
   }
   const Json* data = field(prompt, "multimodal_data");
-  if (data == nullptr || data->empty()) return PromptSource(text->get<std::string>());
+  // An empty list counts, so that a marker whose file was forgotten is an error.
+  if (data == nullptr || (data->empty() && !media.any())) return PromptSource(text->get<std::string>());
   TRY_ASSIGN(MixedPrompt mixed,
              media.prompt_with_files(text->get_ref<const std::string&>(), *data, "prompt.multimodal_data"));
+  if (data->empty()) return PromptSource(text->get<std::string>());
   return PromptSource(std::move(mixed));
 }
 

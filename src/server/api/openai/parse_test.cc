@@ -329,6 +329,16 @@ TEST(ParseCompletion, FormsOfThePrompt) {
   EXPECT_EQ(std::get<std::string>(prompt(R"({"prompt_string":"hi","multimodal_data":[]})")), "hi");
 }
 
+TEST(ParseCompletion, AListOfFilesCountsThoughItIsEmpty) {
+  RequestDefaults sees = defaults();
+  sees.media = MediaRules{.key = {}, .pictures = true, .marker = "<m>"};
+  const auto parsed = [&](const std::string& text) {
+    return parse_completion("{\"prompt\":{\"prompt_string\":\"" + text + "\",\"multimodal_data\":[]}}", sees);
+  };
+  EXPECT_THAT(parsed("a<m>").error().message, HasSubstr("fewer files than the prompt has markers"));
+  EXPECT_EQ(std::get<std::string>(parsed("a").value().prompt), "a");
+}
+
 TEST(ParseCompletion, SeveralPrompts) {
   const auto prompts = [](const std::string& value) {
     const GenerationRequest request = parse_completion("{\"prompt\":" + value + "}", defaults()).value();
