@@ -206,12 +206,14 @@ Result<std::string> MediaReader::from_url(std::string_view url, const std::strin
     if (!rules_->read_file) return invalid(fmt::format("'{}': file: URLs need a server with --media-path", path));
     return add_url(url, path);
   }
+  // llama-server takes base64 alone as well. A URL is none: it has a colon.
+  if (Result<std::string> bytes = decode_base64(url); bytes && !bytes->empty()) return add(*std::move(bytes), path);
   return fetch(url, path);
 }
 
 Result<std::string> MediaReader::fetch(std::string_view url, const std::string& path) {
   const bool is_remote = url.starts_with("http://") || url.starts_with("https://");
-  if (!is_remote) return invalid(fmt::format("'{}' must be a data:, file:, http: or https: URL", path));
+  if (!is_remote) return invalid(fmt::format("'{}' must be a data:, file:, http: or https: URL, or base64", path));
   if (!rules_->fetch) {
     return invalid(fmt::format(
         "'{}': this server fetches nothing from other hosts without --allow-remote-media: send the file in base64",

@@ -84,7 +84,7 @@ class MediaReader {
   std::string_view type_here(std::string_view type, const PartTypes& own) const;
 
   // Each returns the name for a part, which stands at `path`.
-  // A data: URL; a file: URL if the server has files for requests; an http: URL if it fetches files.
+  // A data: URL, or base64 alone; a file: URL if the server has files for requests; an http: URL if it fetches files.
   Result<std::string> from_url(std::string_view url, const std::string& path);
   Result<std::string> from_base64(std::string_view data, const std::string& path);
 

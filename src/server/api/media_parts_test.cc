@@ -155,6 +155,15 @@ TEST_F(MediaReaderTest, UrlsOfOtherKindsAreRefusedByThePartsPath) {
   EXPECT_THAT(refused(reader.from_url("data:image/png;base64,!", "part 1")), HasSubstr("'part 1': it is not base64"));
   EXPECT_THAT(refused(reader.from_url("data:image/png;base64,", "part 1")), HasSubstr("is empty"));
   EXPECT_THAT(refused(reader.from_url("file://a.png", "part 1")), HasSubstr("--media-path"));
+  for (const char* url : {"", "cat.png", "malformed"}) {
+    EXPECT_THAT(refused(reader.from_url(url, "part 1")), HasSubstr("URL, or base64")) << url;
+  }
+}
+
+TEST_F(MediaReaderTest, Base64MayStandInTheUrlsPlace) {
+  MediaReader reader(&rules_);
+  ASSERT_TRUE(reader.from_url("Zm9v", "part 1").ok());
+  EXPECT_EQ(*reader.take().files.at(0).bytes, "foo");
 }
 
 TEST_F(MediaReaderTest, FilesWithAUrlAreReadLater) {
@@ -163,7 +172,7 @@ TEST_F(MediaReaderTest, FilesWithAUrlAreReadLater) {
   MediaReader reader(&rules_);
   EXPECT_TRUE(reader.from_url("file://a.png", "part 1").ok());
   EXPECT_TRUE(reader.from_url("https://example.org/a.png", "part 2").ok());
-  EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL");
+  EXPECT_EQ(refused(reader.from_url("ftp://b", "p")), "'p' must be a data:, file:, http: or https: URL, or base64");
   for (std::size_t i = 1; i < kMostFetched; ++i) (void)reader.from_url("https://example.org/a.png", "p");
   EXPECT_THAT(refused(reader.from_url("https://example.org/a.png", "p")), HasSubstr("at most 32 files are fetched"));
   const chat::PromptMedia media = reader.take();
@@ -205,6 +214,7 @@ TEST_F(MediaReaderTest, APromptHasAFileForEachMarker) {
   EXPECT_EQ(shown("<m><m>", R"(["Zm9v","YmFy"])"), "(foo at data[0])(bar at data[1])");
   EXPECT_EQ(shown("a<m>", R"(["Zm9v","YmFy"])"), "'data[1]' has no marker in the prompt");
   EXPECT_EQ(shown("<m>a<m>", R"(["Zm9v"])"), "'data' has fewer files than the prompt has markers");
+  EXPECT_EQ(shown("<m>", "[]"), "'data' has fewer files than the prompt has markers");
   EXPECT_EQ(shown("<m>", R"(["!"])"), "'data[0]': it is not base64");
   for (const char* wrong : {R"("Zm9v")", R"({})", R"([7])", R"([{}])"}) EXPECT_FALSE(read("<m>", wrong).ok()) << wrong;
   MediaReader blind(nullptr);

@@ -40,6 +40,13 @@ void hide_url(std::string& text) {
   if (found != std::string_view::npos) hide(text, found + kBase64.size());
 }
 
+// Returns true for a file in the place of a URL, as llama-server's clients may send it. Calls of tools may have an
+// address there, too, but none so long without a point.
+bool is_base64(std::string_view url) {
+  constexpr std::size_t kShortest = 32;
+  return url.size() >= kShortest && api::decode_base64(url).ok();
+}
+
 // Where dialects have files: as URLs, or in base64 alone.
 bool is_url(std::string_view key) { return key == "url" || key == "image_url" || key == "file_url"; }
 bool is_file(std::string_view key, std::string_view parent) {
@@ -57,7 +64,7 @@ void visit(Json& value, std::string_view key, std::string_view parent) {
     auto& text = value.get_ref<std::string&>();
     if (text.starts_with("data:") && (is_url(key) || is_file(key, parent))) {
       hide_url(text);
-    } else if (is_file(key, parent)) {
+    } else if (is_file(key, parent) || (is_url(key) && is_base64(text))) {
       hide(text, 0);
     }
   }

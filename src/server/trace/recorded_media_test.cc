@@ -33,6 +33,9 @@ TEST(RecordedMedia, FilesOfEachDialectAreHidden) {
   EXPECT_THAT(hidden(R"({"messages":[{"content":[{"source":{"type":"base64","data":"iVBORw0K"}}]}]})",
                      "/messages/0/content/0/source/data"),
               MatchesRegex(kPicture));
+  EXPECT_THAT(hidden(R"({"messages":[{"content":[{"image_url":{"url":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"}}]}]})",
+                     "/messages/0/content/0/image_url/url"),
+              MatchesRegex("kvkeep-media:picture:[0-9a-f]+:32"));
   EXPECT_THAT(hidden(R"({"messages":[{"content":[{"input_audio":{"data":"UklGRgAAAABXQVZF"}}]}]})",
                      "/messages/0/content/0/input_audio/data"),
               MatchesRegex(kSound));
@@ -47,6 +50,7 @@ TEST(RecordedMedia, OtherTextStays) {
   for (const char* body :
        {R"({"messages":[{"content":"data:image/png;base64,iVBORw0K"}]})", R"({"data":"iVBORw0K"})",
         R"({"messages":[{"content":[{"image_url":{"url":"https://example.com/a.png"}}]}]})",
+        R"({"messages":[{"content":[{"type":"tool_use","input":{"url":"example.com/a/long/way/to/a/page"}}]}]})",
         R"({"messages":[{"content":[{"type":"text","text":"data:image/png;base64,iVBORw0K"}]}]})", R"("iVBORw0K")"}) {
     Json json = Json::parse(body);
     hide_media(json);
