@@ -4,7 +4,7 @@ explain_test.py and explain_news_test.py make the other kinds."""
 import os
 import time
 
-from explain_case import ALL, ExplainCase, Talk, says
+from explain_case import ALL, EXPLAIN, ExplainCase, Talk, says
 from flag_case import PARAM_SHIM
 from gguf_writer import LAYERS, WIDTH, make_lora
 from support import fresh_directory, fresh_path, main, segments, wait_until, words
@@ -49,6 +49,19 @@ class ExplainLosses(ExplainCase):
         server.start()
         with open(failing, "w"):
             self.assert_all(server, talks, "load-failed")
+
+    def test_state_that_the_model_refuses(self):
+        refusing = fresh_path("refusing")
+        server = self.server("--kv-disk-dir", fresh_directory(), count_shim=PARAM_SHIM,
+                             environment={"KVKEEP_REFUSE_STATE_WHILE": refusing})
+        talks = self.talks()
+        self.ask_all(server, talks)
+        server.stop()
+        server.start()
+        with open(refusing, "w"):
+            self.assert_all(server, talks, "damaged", "refused")
+        advice = server.get(f"{EXPLAIN}?last=1")["requests"][0]["cache_break"]["advice"]
+        self.assertIn("no disk is at fault", advice)
 
     def test_other_adapters_of_the_same_session(self):
         server = self.server("--lora", make_lora(fresh_path("lora.gguf"), WIDTH, LAYERS, 1))

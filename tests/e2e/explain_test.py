@@ -135,13 +135,14 @@ class Explain(ExplainCase):
                 self.assertGreater(found["lost_tokens"], 180)
 
     def test_requests_that_do_not_use_the_cache(self):
-        server = self.server()
-        for dialect in ALL:
-            talk = Talk(words(80, self.seed()), turns=[says("hello")])
-            with self.subTest(dialect=dialect):
-                found = self.break_of(server, dialect, talk, talk, cache_prompt=False)
-                self.assertEqual(found["kind"], "cache-off")
-                self.assertGreater(found["lost_tokens"], 80)
+        for flags, fields in ((["--no-cache-prompt"], {}), ([], {"cache_prompt": False})):
+            server = self.server(*flags)
+            for dialect in ALL:
+                talk = Talk(words(80, self.seed()), turns=[says("hello")])
+                with self.subTest(dialect=dialect, flags=flags):
+                    found = self.break_of(server, dialect, talk, talk, **fields)
+                    self.assertEqual(found["kind"], "cache-off")
+                    self.assertGreater(found["lost_tokens"], 80)
         prompt = words(50, self.seed())
         found = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 1, "echo": True,
                                                 "logprobs": 1})["timings"]["cache_break"]

@@ -2,9 +2,10 @@
 // machine without other devices, or with a model without experts; that they arrive is what a test can see of them.
 //   KVKEEP_PARAM_FILE=path        one "name=value" per line, written at load (the trial of the memory's class apart)
 //   KVKEEP_HIDE_BACKEND=name      libggml has no backend of this name
-//   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer (that trial apart, where it happens
-//   dozens of times) KVKEEP_SLOW_READ_MS=n         each read of a file whose name ends in .kvs takes that much longer
+//   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer (not in that trial)
+//   KVKEEP_SLOW_READ_MS=n         each read of a file whose name ends in .kvs takes that much longer
 //   KVKEEP_FAIL_READS_WHILE=path  reads of a file whose name ends in .kvs fail as long as `path` exists
+//   KVKEEP_REFUSE_STATE_WHILE=path  setting a sequence's state fails as long as `path` exists
 //   KVKEEP_FORGETFUL_CLONE=1      a sequence's state is never the same twice in the trial of the memory's class
 //   KVKEEP_NO_CELLS=1             setting a sequence's state fails as if the context had no room for it
 // Preloaded (LD_PRELOAD), like the counting shim.
@@ -151,6 +152,7 @@ std::size_t llama_state_seq_set_data_ext(llama_context* context, const std::uint
   if (const char* slow_ms = std::getenv("KVKEEP_SLOW_RESTORE_MS"); slow_ms != nullptr && serves_a_file) {
     usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
   }
+  if (const char* path = std::getenv("KVKEEP_REFUSE_STATE_WHILE"); path != nullptr && access(path, F_OK) == 0) return 0;
   if (has_no_cells(context)) {
     log_callback(GGML_LOG_LEVEL_ERROR, "state_read_meta: failed to find available cells in kv cache\n", log_data);
     return 0;
