@@ -11,10 +11,8 @@ constexpr char kCommand[] = "kvkeep top [flags]";
 constexpr char kDescription[] =
     "Shows a running server in the terminal: what runs, how full the tiers are, what the cache saved, and one of four "
     "lists: the last requests with the reason why they did not reuse more, the causes that kept prompts from being "
-    "reused, "
-    "the "
-    "prefixes used most, and the tenants. The server's page at / (docs/page.md) has more: rates, the text around a "
-    "difference, and a chat.";
+    "reused, the prefixes used most, and the tenants. The server's page at / (docs/page.md) has more: rates, the text "
+    "around a difference, and a chat.";
 
 FlagSet top_flags(TopCommandOptions& options) {
   std::vector<Flag> flags = address_flags(options.server);

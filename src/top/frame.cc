@@ -120,9 +120,9 @@ Line running_line(const RequestView& request, std::size_t columns) {
 // The parts that stand above the list.
 std::vector<Line> upper_lines(const View& view, const Look& look, Size size) {
   std::vector<Line> lines = {head(view, look, size.columns)};
-  if (!look.trouble.empty()) lines.push_back(Pen(size.columns).put(look.trouble, Style::kFault).take());
-  for (const std::string& problem : view.problems)
-    lines.push_back(Pen(size.columns).put(problem, Style::kFault).take());
+  add_wrapped(lines, look.trouble, Style::kFault, size.columns);
+  // As a whole: the remedy stands at the end.
+  for (const std::string& problem : view.problems) add_wrapped(lines, problem, Style::kFault, size.columns);
   add_totals(lines, view, size.columns);
   for (const Tier& tier : view.tiers) lines.push_back(tier_line(tier, size.columns));
   lines.push_back(title(fmt::format("Running {}, waiting {}", view.running.size(), view.waiting), size.columns));

@@ -178,6 +178,12 @@ TEST(Frame, ListsTheCausesThatCostMost) {
     EXPECT_THAT(explained, HasSubstr(part)) << explained;
   }
   View view = sample();
+  for (const char* kind : {"cache-off", "prompt-scored", "not-cacheable"}) {
+    view.offenders[0].kind = kind;
+    const std::string past = plain_text(frame(view, look, {140, 24}));
+    EXPECT_THAT(past, HasSubstr("Why prompts of claude-cli are prefilled without the cache"));
+    EXPECT_THAT(past, HasSubstr("tokens were prefilled without the cache in 41 of 50 requests"));
+  }
   view.offenders = {};
   EXPECT_THAT(plain_text(frame(view, look, {100, 24})), HasSubstr("No known text was prefilled again"));
 }
@@ -253,6 +259,18 @@ TEST(Frame, SaysThatTheServerDoesNotAnswer) {
   const std::string text = plain_text(frame(sample(), look, {80, 24}));
   EXPECT_THAT(text, HasSubstr("no connection to 127.0.0.1:8080"));
   EXPECT_THAT(text, HasSubstr("small.gguf")) << "the last figures stay";
+}
+
+TEST(Frame, ShowsEachProblemAsAWhole) {
+  View view = sample();
+  view.problems = {"Nothing is stored on disk: the file system is full. Make room; storing then goes on by itself."};
+  Look look = kLook;
+  look.trouble = "no connection to a-host-with-a-long-name.example:8080, which this page goes on asking";
+  for (const std::size_t columns : {40U, 80U}) {
+    const std::string text = plain_text(frame(view, look, {columns, 30}));
+    EXPECT_THAT(text, HasSubstr("itself.")) << text;
+    EXPECT_THAT(text, HasSubstr("asking")) << text;
+  }
 }
 
 TEST(Frame, SendsNothingThatATerminalObeys) {

@@ -85,6 +85,12 @@ std::string title_of(const Offender& one) {
   return text;
 }
 
+// Of requests that went past the cache nobody knows what was computed before.
+std::string_view how_prefilled(const Offender& one) {
+  const bool past_the_cache = one.kind == "cache-off" || one.kind == "prompt-scored" || one.kind == "not-cacheable";
+  return past_the_cache ? "prefilled without the cache" : "prefilled again";
+}
+
 std::string client_of(const Offender& one) { return one.client.empty() ? "clients without a name" : one.client; }
 
 std::string times_of(const Offender& one) {
@@ -100,10 +106,11 @@ Line cause_line(const Offender& one, std::size_t columns) {
 }
 
 std::vector<Line> about_cause(const Offender& one, double now_s, std::size_t columns) {
-  std::vector<Line> lines = {title("Why prompts of " + client_of(one) + " are prefilled again", columns)};
+  std::vector<Line> lines = {
+      title(fmt::format("Why prompts of {} are {}", client_of(one), how_prefilled(one)), columns)};
   add_wrapped(lines,
-              fmt::format("{}: {} tokens were prefilled again in {} requests; last seen: {}.", title_of(one),
-                          text::grouped(one.lost_tokens), times_of(one), ago(now_s - one.last_s)),
+              fmt::format("{}: {} tokens were {} in {} requests; last seen: {}.", title_of(one),
+                          text::grouped(one.lost_tokens), how_prefilled(one), times_of(one), ago(now_s - one.last_s)),
               Style::kPlain, columns);
   if (!one.line.empty()) add_wrapped(lines, "The line begins: " + one.line, Style::kSoft, columns);
   add_wrapped(lines, one.advice, Style::kStrong, columns);

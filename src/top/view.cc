@@ -76,7 +76,8 @@ std::optional<Tier> memory_of(const Json& cells) {
 
 std::optional<std::string> problem_of(const Json& tier) {
   if (!flag_of(tier, "stopped")) return std::nullopt;
-  return "nothing is stored on disk: the file system has too little free space";
+  return "Nothing is stored on disk: the file system is full, or has less free space than --kv-disk-reserve-mb. Make "
+         "room; storing then goes on by itself.";
 }
 
 std::optional<std::string> sentence_of(const Json& problem) {

@@ -9,6 +9,7 @@ namespace kvkeep::top {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -44,15 +45,14 @@ TEST(View, ReadsTheCache) {
   EXPECT_EQ(view.tiers[1].budget, 100U);
   EXPECT_EQ(view.tiers[2].budget, std::nullopt);
   EXPECT_EQ(view.tiers[3].used, 9U);
-  EXPECT_THAT(view.problems, ElementsAre("nothing is stored on disk: the file system has too little free space"));
+  EXPECT_THAT(view.problems, ElementsAre(HasSubstr("Make room")));
 }
 
 TEST(View, ReadsTheProblemsThatTheServerNames) {
   View view;
   ASSERT_TRUE(
       read_cache(R"({"tiers": [{"name": "disk", "stopped": true}], "problems": ["An audit failed.", 7]})", view));
-  EXPECT_THAT(view.problems,
-              ElementsAre("nothing is stored on disk: the file system has too little free space", "An audit failed."));
+  EXPECT_THAT(view.problems, ElementsAre(HasSubstr("Make room"), "An audit failed."));
   ASSERT_TRUE(read_cache(R"({"problems": []})", view));
   EXPECT_THAT(view.problems, IsEmpty());
 }

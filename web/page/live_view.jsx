@@ -122,7 +122,7 @@ function Offenders({offenders, now}) {
         <li class="offender" key={one.key}>
           <p><b>{shown(one.title, 200)}</b> <span class="soft">{shown(one.client || "clients without a name", 60)}</span></p>
           {one.line && <p class="mono">{shown(one.line, 120)}</p>}
-          <p>In {one.times}: {compact(one.tokens)} tokens prefilled again{one.seconds > 0 ? `, ${duration(one.seconds)}` : ""}.
+          <p>In {one.times}: {compact(one.tokens)} tokens {one.how}{one.seconds > 0 ? `, ${duration(one.seconds)}` : ""}.
             {one.at !== null && <span class="soft"> Last seen {ago(now - one.at)}.</span>}</p>
           {one.advice && <p class="advice">{shown(one.advice)}</p>}
         </li>))}</ul>

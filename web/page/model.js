@@ -44,7 +44,7 @@ const readTenant = one => ({number: count(one.number), own: one.own === true, sa
                             cached: count(one.cached_tokens), prefilled: count(one.prefilled_tokens), sampled: count(one.predicted_tokens), ram: number(one.ram_bytes), disk: number(one.disk_bytes), at: count(one.last)});
 
 const problemsOf = reply => [
-  ...list(reply.tiers).filter(tier => tier.stopped).map(() => "Nothing is stored on disk: the file system has too little free space."),
+  ...list(reply.tiers).filter(tier => tier.stopped).map(() => "Nothing is stored on disk: the file system is full, or has less free space than --kv-disk-reserve-mb. Make room; storing then goes on by itself."),
   ...list(reply.problems).map(text),
 ];
 
@@ -143,10 +143,13 @@ export const warmedOf = reply =>
 // "12 of 40 requests"; a server that counts no requests of this client says 0.
 const timesOf = (times, requests) => requests < times ? plural(times, "request") : `${grouped(times)} of ${plural(requests, "request")}`;
 
+// Of requests that went past the cache nobody knows what was computed before.
+const PAST_THE_CACHE = new Set(["cache-off", "prompt-scored", "not-cacheable"]);
+
 export const readOffenders = reply => list(reply.offenders).map((one, i) => ({
   key: `${i}`, title: [words(text(one.kind)), text(one.what)].filter(Boolean).join(": ") + (one.place ? `, in ${text(one.place)}` : ""), line: text(one.line),
   client: text(one.client), times: timesOf(count(one.times), count(one.requests)), at: number(one.last), tokens: count(one.lost_tokens), seconds: count(one.lost_ms) / 1000,
-  advice: text(one.advice)}));
+  how: PAST_THE_CACHE.has(one.kind) ? "prefilled without the cache" : "prefilled again", advice: text(one.advice)}));
 
 // 1 for state that was used just now, less by a quarter for each ten times as long.
 const heatOf = idleS => Math.min(1, Math.max(0, 1 - Math.log10(1 + idleS / 60) / 4));

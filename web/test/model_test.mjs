@@ -26,6 +26,7 @@ test("a reply of /cache becomes figures", () => {
   assert.equal(read.tiers[3].note, "1 KiB loaded, 2 KiB published; 1 failed call");
   assert.deepEqual(read.tenants.map(one => [one.number, one.own, one.salted, one.cached, one.prompt, one.ram, one.disk]), [[2, true, true, 9, 10, 2048, 4096]]);
   assert.equal(read.problems.length, 1);
+  assert.match(read.problems[0], /--kv-disk-reserve-mb\. Make room/);
 });
 
 test("problems that the server names are shown", () => {
@@ -92,6 +93,8 @@ test("an offender says how often, of what is counted, and when it was seen", () 
   assert.deepEqual([known.title, known.times, known.at], ["volatile text: date, in system", "12 of 40 requests", 50]);
   assert.deepEqual([uncounted.times, uncounted.at], ["12 requests", null]);
   assert.equal(old.times, "1 of 1 request");
+  const [off, evicted] = readOffenders({offenders: [{kind: "cache-off"}, {kind: "evicted"}]});
+  assert.deepEqual([off.how, evicted.how], ["prefilled without the cache", "prefilled again"]);
 });
 
 test("what an order did is told in sentences", () => {
