@@ -61,7 +61,8 @@ function giveResults(results) {
   answer(last);
 }
 
-const Text = ({text}) => partsOf(text).map((part, i) => part.code ? <pre key={i} tabIndex={0} aria-label={`Code ${shown(part.language, 20)}`}><code>{harmless(part.text)}</code></pre>
+// Most models begin a reply with a blank or an empty line.
+const Text = ({text}) => partsOf(text.trimStart()).map((part, i) => part.code ? <pre key={i} tabIndex={0} aria-label={`Code ${shown(part.language, 20)}`}><code>{harmless(part.text)}</code></pre>
   : <p key={i} class="text">{harmless(part.text)}</p>);
 
 function Call({call}) {
@@ -81,7 +82,7 @@ function Reused({node}) {
     <div class="reused">
       <TokenBar counts={counts} whole={prompt}/>
       <p><b>{grouped(timings.cache_n ?? 0)}</b> of {grouped(prompt)} tokens reused, {grouped(counts.prefilled)} prefilled
-        <span class="soft"> {[node.firstMs === null ? "" : `first token after ${duration(node.firstMs / 1000)}`, rate].filter(Boolean).join(", ")}</span></p>
+        <span class="soft">{[node.firstMs === null ? "" : `first token after ${duration(node.firstMs / 1000)}`, rate].filter(Boolean).map(fact => `, ${fact}`)}</span></p>
       {cause && <details><summary>{shown(cause.short, 80) || "Why not more"}</summary><Explanation request={{cause}}/></details>}
     </div>
   );

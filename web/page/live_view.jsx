@@ -19,7 +19,7 @@ function Tiles({cache}) {
       <Tile name="Reused of all prompts" value={percent(cached, totals.prompt)} note={`${compact(cached)} of ${compact(totals.prompt)} tokens`}/>
       <Tile name="Time saved since start" value={totals.savedS === null ? "–" : duration(totals.savedS)} note={saved}/>
       <Tile name="Prefilled" value={compact(totals.prefilled)}
-            note={totals.fresh === null ? "tokens" : `tokens, ${percent(Math.min(totals.fresh, totals.prefilled), totals.prefilled)} new after their beginning`}/>
+            note={totals.fresh === null ? "tokens" : `tokens, ${percent(Math.min(totals.fresh, totals.prefilled), totals.prefilled)} new`}/>
       <Tile name="Now" value={`${running.length} running`} note={`${cache.waiting} waiting`}/>
     </dl>
   );
@@ -41,7 +41,7 @@ function Running({request}) {
       <TokenBar counts={request} whole={request.prompt} progress={{name: `Prompt of request ${request.id}`, done}}/>
       <span class="figures">{compact(done)} of {compact(request.prompt)} tokens of the prompt
         {request.sampled > 0 && <>, <b>{grouped(request.sampled)}</b> written</>}
-        <span class="soft"> {[request.ttftMs === null ? "" : `first token after ${duration(request.ttftMs / 1000)}`, rate].filter(Boolean).join(", ")}</span></span>
+        <span class="soft">{[request.ttftMs === null ? "" : `first token after ${duration(request.ttftMs / 1000)}`, rate].filter(Boolean).map(fact => `, ${fact}`)}</span></span>
     </li>
   );
 }
@@ -106,7 +106,7 @@ function Tier({tier}) {
       <span class="who" id={id}><span class={`key ${tier.name}`}></span>{name}</span>
       {tier.used !== null && <meter class={tier.name} aria-labelledby={id} min="0" max={Math.max(tier.budget ?? 0, tier.used, 1)} value={tier.used}></meter>}
       <span class="figures">{tier.used !== null && <b>{sizeOf(tier, tier.used)}</b>}{tier.used === null || tier.budget === null ? "" : ` of ${sizeOf(tier, tier.budget)}`}
-        <span class="soft"> {shown(tier.note, 120)}</span></span>
+        {tier.note && <span class="soft">{tier.used === null ? "" : ", "}{shown(tier.note, 120)}</span>}</span>
     </li>
   );
 }
