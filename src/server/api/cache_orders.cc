@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/edit_distance.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
@@ -42,6 +43,18 @@ std::vector<std::string> fields_of_request(const Json& body, PromptApi of) {
   return known_fields(field(body, "messages") != nullptr ? Dialect::kChat : Dialect::kCompletions);
 }
 
+// Names the field of which it may be a slip: one of a request or of `more`, or one that names a prompt.
+Error unknown_field(std::string_view name, std::vector<std::string> known, std::span<const std::string_view> more,
+                    PromptApi of) {
+  constexpr std::size_t kMostNameBytes = 64;
+  known.insert(known.end(), more.begin(), more.end());
+  if (of == PromptApi::kChat) known.insert(known.end(), kPromptFields.begin(), kPromptFields.end());
+  const std::string_view start = name.substr(0, kMostNameBytes);
+  const std::string near = nearest_within(std::max<std::size_t>(start.size() / 3, 1), start, known);
+  return invalid(
+      fmt::format("unknown field '{}'{}", name, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near)));
+}
+
 // A prompt may come as the whole request that sent it. Other fields than requests have are slips, after which something
 // else would be forgotten. `more`: fields besides those of a prompt.
 Status check_fields(const Json& body, std::span<const std::string_view> more, PromptApi of) {
@@ -50,7 +63,7 @@ Status check_fields(const Json& body, std::span<const std::string_view> more, Pr
   for (const auto& [name, value] : body.items()) {
     const bool of_prompt = of == PromptApi::kChat && std::ranges::count(kPromptFields, name) > 0;
     const bool known = of_prompt || std::ranges::count(more, name) > 0;
-    if (!known && !std::ranges::binary_search(requests, name)) return invalid(fmt::format("unknown field '{}'", name));
+    if (!known && !std::ranges::binary_search(requests, name)) return unknown_field(name, requests, more, of);
   }
   return {};
 }

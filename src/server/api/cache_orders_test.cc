@@ -68,7 +68,7 @@ TEST(CacheOrders, APromptMayComeAsTheWholeRequest) {
   EXPECT_EQ(prefix_refusal("{" + chat + "}"), "accepted");
   EXPECT_EQ(clear_refusal("{" + chat + "}"), "accepted");
   EXPECT_EQ(prefix_refusal(R"({"prompt": "x", "n_predict": 9, "stop": ["y"]})"), "accepted");
-  EXPECT_EQ(clear_refusal("{" + chat + R"(, "unused": 5})"), "unknown field 'unused'");
+  EXPECT_EQ(clear_refusal("{" + chat + R"(, "unused": 5})"), "unknown field 'unused' (did you mean 'unused_s'?)");
   EXPECT_EQ(clear_refusal(R"({"all": true, "max_tokens": 9})"), "unknown field 'max_tokens'") << "there is no prompt";
   EXPECT_EQ(prefix_refusal(R"({"id": "01234567", "stream": true})"), "unknown field 'stream'");
 }
@@ -98,7 +98,7 @@ TEST(CacheOrders, ARequestOfAnotherApiNamesItsPrompt) {
   EXPECT_EQ(parse_named_prefix("{}", kDefaults, PromptApi::kMessages).error().message,
             "exactly one of 'id' and 'messages' is required");
   EXPECT_EQ(parse_clear(R"({"input": "x", "unused": 5})", kDefaults, PromptApi::kResponses).error().message,
-            "unknown field 'unused'");
+            "unknown field 'unused' (did you mean 'unused_s'?)");
 }
 
 TEST(CacheOrders, ARequestOfAnotherApiIsNotTakenForAChat) {
@@ -119,7 +119,8 @@ TEST(CacheOrders, ClearingNamesItsScope) {
                            R"({"all": true, "id": "01234567"})"}) {
     EXPECT_TRUE(clear_refusal(body).starts_with("exactly one of 'all': true, a prefix")) << body;
   }
-  EXPECT_EQ(clear_refusal(R"({"unused": 5, "all": true})"), "unknown field 'unused'");
+  EXPECT_EQ(clear_refusal(R"({"unused": 5, "all": true})"), "unknown field 'unused' (did you mean 'unused_s'?)");
+  EXPECT_EQ(clear_refusal(R"({"message": []})"), "unknown field 'message' (did you mean 'messages'?)");
   for (const char* body : {"", R"({"unused_s": -1})", R"({"unused_s": "1"})", R"({"all": 1})"}) {
     EXPECT_NE(clear_refusal(body), "accepted") << body;
   }
