@@ -50,8 +50,9 @@ TEST(EmbeddingsBody, RefusesOtherInputs) {
   EXPECT_THAT(embedding_refusal(R"({"input":{"content":"a"}})"), testing::HasSubstr("list of parts"));
   EXPECT_THAT(embedding_refusal(R"({"input":{"content":[{"type":"image_url","image_url":{}}]}})"),
               testing::HasSubstr("only text is embedded"));
-  EXPECT_THAT(embedding_refusal(R"({"input":["a",{"prompt_string":"b","multimodal_data":["iVBORw0K"]}]})"),
-              testing::HasSubstr("'multimodal_data' must be empty: only text is embedded"));
+  const auto with_file = parsed_embeddings(R"({"input":["a",{"prompt_string":"b","multimodal_data":["iVBORw0K"]}]})");
+  ASSERT_FALSE(with_file.ok());
+  EXPECT_EQ(with_file.error().message, "'multimodal_data' must be empty: only text is embedded");
   std::string many = R"({"input":["a")";
   for (std::size_t i = 0; i < kMostEmbeddingInputs; ++i) many += R"(,"a")";
   EXPECT_EQ(embedding_refusal(many + "]}"), "'input' has 2049 inputs; send at most 2048 at a time");

@@ -335,7 +335,9 @@ TEST(ParseCompletion, AListOfFilesCountsThoughItIsEmpty) {
   const auto parsed = [&](const std::string& text) {
     return parse_completion("{\"prompt\":{\"prompt_string\":\"" + text + "\",\"multimodal_data\":[]}}", sees);
   };
-  EXPECT_THAT(parsed("a<m>").error().message, HasSubstr("fewer files than the prompt has markers"));
+  const auto without = parsed("a<m>");
+  ASSERT_FALSE(without.ok());
+  EXPECT_THAT(without.error().message, HasSubstr("fewer files than the prompt has markers"));
   EXPECT_EQ(std::get<std::string>(parsed("a").value().prompt), "a");
 }
 
