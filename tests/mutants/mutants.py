@@ -20,7 +20,8 @@ A patch of the page's modules (web/) names a test file and the whole name of a t
 
 Without Node such mutants are left out, as the tests of these modules are.
 
-It is an error if a patch does not apply, if its sources do not compile, or if one of its tests passes.
+It is an error if a patch does not apply, if its sources do not compile, or if one of its tests passes. An assertion that ends
+a test program catches the mistake as a failed test does.
 """
 
 import concurrent.futures
@@ -30,6 +31,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -173,6 +175,8 @@ def outcome(program, tests, where):
         return f'took more than {TIMEOUT_S} s'
     if done.returncode == 1 and '[  FAILED  ]' in done.stdout:
         return 'failed'
+    if done.returncode == -signal.SIGABRT and 'kvkeep: bug: ' in done.stderr:
+        return 'failed'  # an assertion of the mutated code, or of what it calls, saw the mistake
     return 'passed' if done.returncode == 0 else f'ended with {done.returncode}: {done.stderr[-500:]}'
 
 
