@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -74,7 +75,13 @@ LogRing& log_ring() {
   return ring;
 }
 
-void on_log(ggml_log_level level, const char* text, void*) { log_ring().write(level, text); }
+// Statics are destroyed at the end of the process in the reverse of the order in which they were made, and an engine
+// that is one of them logs when it is destroyed. Set before the first of the log's own statics is destroyed.
+std::atomic<bool> process_ends = false;
+
+void on_log(ggml_log_level level, const char* text, void*) {
+  if (!process_ends) log_ring().write(level, text);
+}
 
 // "llama_model_load: error loading model: reason" -> "reason"; users do not need names of functions and files.
 std::string_view without_origin(std::string_view line) {
@@ -110,6 +117,9 @@ void end_with_a_line(const char* message) {
 
 void start_library() {
   static const bool started = [] {
+    log_ring();
+    spdlog::default_logger_raw();
+    std::atexit([] { process_ends = true; });
     llama_log_set(on_log, nullptr);
     ggml_backend_load_all();
     llama_backend_init();
