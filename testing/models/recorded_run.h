@@ -33,8 +33,8 @@ inline std::string class_model_name(const ::testing::TestParamInfo<ClassModel>& 
 inline constexpr std::size_t kSlice = 48;
 inline constexpr std::uint32_t kTestWindow = 64;
 
-// Without flash attention a result does not depend on the order in which a sequence's own cells lie, which restores and
-// forks change in windows; it still depends on cells of other sequences.
+// Without flash attention a result depends less on the order in which cells lie. Restores and forks change it in
+// windows, and other sequences change it everywhere.
 inline ModelOptions class_options(const ClassModel& model) {
   ModelOptions options = tiny_options();
   options.path = tiny_model_path(model.architecture, model.window);
