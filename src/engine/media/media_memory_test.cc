@@ -20,8 +20,9 @@ namespace kvkeep::engine::media {
 namespace {
 
 constexpr std::size_t kReply = 12;
-// Logits move by this much of their length when other sequences come into the memory (measured: up to 0.01). A wrong
-// picture moves them by more: see OtherPicturesGiveOtherText.
+// Logits move by this much of their length when other sequences come into the memory or a window's cells lie in another
+// order, although all bytes are the same (measured: up to 0.01). A wrong picture moves them by more: see
+// OtherPicturesGiveOtherLogits. Texts are not compared: a wrong picture may leave the likeliest tokens as they are.
 constexpr double kNoiseOfOthers = 0.02;
 
 DecodeStatus decode_chunk(LlamaEngine& engine, SeqId seq, const MadeChunk& chunk) {
@@ -40,13 +41,6 @@ void compute(LlamaEngine& engine, SeqId seq, const MixedPrompt& prompt, std::siz
     const std::size_t text_end = std::min(end, next == prompt.chunks.end() ? end : next->first);
     ASSERT_EQ(prefill(engine, seq, TokenSpan(prompt.ids).subspan(at, text_end - at)), DecodeStatus::kOk);
   }
-}
-
-// Greedy text after the prompt, of which the last run of text must not be computed yet.
-std::vector<TokenId> reply(LlamaEngine& engine, SeqId seq, const MixedPrompt& prompt) {
-  compute(engine, seq, prompt, prompt.ids.size());
-  const std::size_t last_text = *std::prev(std::prev(prompt.borders.end()));
-  return generate_greedily(engine, seq, prompt.ids.size() - last_text - 1, kReply);
 }
 
 struct SavedPart {
@@ -203,6 +197,10 @@ class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
     return go_on(*engine_, seq, text, more.size());
   }
 
+  double moved(SeqId seq, const std::vector<Logits>& expected) {
+    return largest_difference(logits(seq, prompt_), expected);
+  }
+
   void clear_all() {
     for (std::uint32_t i = 0; i < memory().sequence_count(); ++i) memory().clear(SeqId{static_cast<std::int32_t>(i)});
   }
@@ -211,9 +209,8 @@ class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
   MixedPrompt prompt_;
 };
 
-TEST_P(MediaMemoryTest, TheTextGoesOnAfterARestoreAtEveryBorder) {
-  compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
-  const std::vector<TokenId> expected = reply(*engine_, kFirst, prompt_);
+TEST_P(MediaMemoryTest, GoesOnAfterARestoreAtEveryBorder) {
+  const std::vector<Logits> expected = logits(kFirst, prompt_);
   clear_all();
   const SavedPrompt saved = compute_and_save();
   std::size_t restored = 0;
@@ -223,7 +220,7 @@ TEST_P(MediaMemoryTest, TheTextGoesOnAfterARestoreAtEveryBorder) {
     if (!restore(kSecond, saved, border)) continue;
     ++restored;
     EXPECT_EQ(memory().length(kSecond).value(), border);
-    EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected) << "restored to " << border;
+    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "restored to " << border;
   }
   EXPECT_EQ(restored, restorable_borders());
 }
@@ -242,7 +239,7 @@ TEST_P(MediaMemoryTest, CellsOutOfOrderAreRestored) {
     if (border == prompt_.ids.size()) continue;
     clear_all();
     if (!restore(kSecond, saved, border)) continue;
-    EXPECT_LE(largest_difference(logits(kSecond, prompt_), expected), 2 * kNoiseOfOthers) << "restored to " << border;
+    EXPECT_LE(moved(kSecond, expected), 2 * kNoiseOfOthers) << "restored to " << border;
   }
 }
 
@@ -272,8 +269,7 @@ TEST_P(MediaMemoryTest, RestoredStateHasTheSameBytes) {
 
 // Recurrent and opaque state cannot be cut: the leaf of that border is put over a fork then, as a server does.
 TEST_P(MediaMemoryTest, ForksAndCutsAtBordersGoOn) {
-  compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
-  const std::vector<TokenId> expected = reply(*engine_, kFirst, prompt_);
+  const std::vector<Logits> expected = logits(kFirst, prompt_);
   clear_all();
   const SavedPrompt saved = compute_and_save();
   std::size_t went_on = 0;
@@ -283,10 +279,10 @@ TEST_P(MediaMemoryTest, ForksAndCutsAtBordersGoOn) {
     memory().clear(kSecond);
     ASSERT_TRUE(memory().fork(kFirst, kSecond, at).ok());
     if (!put_leaf(kSecond, saved, border)) continue;
-    EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected) << "forked at " << border;
+    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "forked at " << border;
     ASSERT_TRUE(memory().truncate(kSecond, at));
     ASSERT_TRUE(put_leaf(kSecond, saved, border));
-    EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected) << "cut at " << border;
+    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "cut at " << border;
     ++went_on;
   }
   EXPECT_EQ(went_on, restorable_borders());
@@ -299,21 +295,15 @@ TEST_P(MediaMemoryTest, ForksOfWholeSequencesGoOn) {
     compute(*engine_, kFirst, prompt_, border);
     memory().clear(kSecond);
     ASSERT_TRUE(memory().fork(kFirst, kSecond, Position{static_cast<std::uint32_t>(border)}).ok());
-    EXPECT_LE(largest_difference(logits(kSecond, prompt_), expected), kNoiseOfOthers) << "forked at " << border;
+    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "forked at " << border;
   }
 }
 
 // Mutants of a restore, which must show in the bytes or in the text.
-TEST_P(MediaMemoryTest, OtherPicturesGiveOtherText) {
-  const std::vector<TokenId> expected = [&] {
-    compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
-    return reply(*engine_, kFirst, prompt_);
-  }();
-  const MixedPrompt other = with_another_file(GetParam(), engine_->description(), prompt_);
-  compute(*engine_, kSecond, other, *std::prev(std::prev(other.borders.end())));
-  EXPECT_NE(reply(*engine_, kSecond, other), expected);
-  clear_all();
+TEST_P(MediaMemoryTest, OtherPicturesGiveOtherLogits) {
   const std::vector<Logits> right = logits(kFirst, prompt_);
+  clear_all();
+  const MixedPrompt other = with_another_file(GetParam(), engine_->description(), prompt_);
   EXPECT_GT(largest_difference(logits(kSecond, other), right), 2 * kNoiseOfOthers);
 }
 
@@ -328,10 +318,7 @@ TEST_P(MediaMemoryTest, ACancelledChunkLeavesTheSequenceAsItWasOrEmpty) {
 }
 
 TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
-  const std::vector<TokenId> expected = [&] {
-    compute(*engine_, kFirst, prompt_, *std::prev(std::prev(prompt_.borders.end())));
-    return reply(*engine_, kFirst, prompt_);
-  }();
+  const std::vector<Logits> expected = logits(kFirst, prompt_);
   const auto& [begin, made] = *prompt_.chunks.begin();
   compute(*engine_, kSecond, prompt_, begin);
   const auto decode = [&](int wanted_until) {
@@ -349,7 +336,7 @@ TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
   memory().clear(kSecond);
   compute(*engine_, kSecond, prompt_, begin);
   EXPECT_EQ(decode(1 << 30).first, DecodeStatus::kOk);
-  EXPECT_EQ(reply(*engine_, kSecond, prompt_), expected);
+  EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -425,38 +412,38 @@ class MediaSlicesTest : public MediaMemoryTest {
 TEST_P(MediaSlicesTest, RowsAreThoseOfOneCall) {
   compute(*engine_, kFirst, prompt_, chunk_end());
   const auto expected = state();
-  const std::vector<TokenId> text = reply(*engine_, kFirst, prompt_);
+  const std::vector<Logits> expected_logits = logits(kFirst, prompt_);
   for (const auto& counts : {std::initializer_list<std::size_t>{32, 96, 32}, {64, 64, 32}, {128, 32}}) {
     clear_all();
     compute(*engine_, kFirst, prompt_, kTextBefore);
     compute_slices(kFirst, counts);
     if (HasFatalFailure()) return;
     EXPECT_EQ(state(), expected);
-    EXPECT_EQ(reply(*engine_, kFirst, prompt_), text);
+    EXPECT_LE(moved(kFirst, expected_logits), kNoiseOfOthers);
   }
 }
 
 TEST_P(MediaSlicesTest, AnotherSequenceDecodesInBetween) {
-  const std::vector<TokenId> other = make_prompt(21, 77);
-  compute(*engine_, kFirst, prompt_, chunk_end());
-  const std::vector<TokenId> text = reply(*engine_, kFirst, prompt_);
-  ASSERT_EQ(prefill(*engine_, kSecond, other), DecodeStatus::kOk);
-  const std::vector<TokenId> other_text = generate_greedily(*engine_, kSecond, last_index(other.size()), kReply);
+  constexpr std::size_t kBefore = 21;
+  const std::vector<TokenId> other = make_prompt(kBefore + kReply, 77);
+  const std::vector<Logits> expected = logits(kFirst, prompt_);
+  const std::vector<Logits> other_expected = go_on(*engine_, kSecond, other, kReply);
   clear_all();
   compute(*engine_, kFirst, prompt_, kTextBefore);
-  ASSERT_EQ(prefill(*engine_, kSecond, other), DecodeStatus::kOk);
-  std::size_t spoken = 0;
-  compute_slices(kFirst, {40, 3, 53, 64}, [&] {
-    ASSERT_EQ(prefill(*engine_, kSecond, std::vector<TokenId>{other_text[spoken++]}), DecodeStatus::kOk);
-  });
-  const std::vector<TokenId> rest = generate_greedily(*engine_, kSecond, 0, kReply - spoken);
-  EXPECT_EQ(rest, std::vector<TokenId>(other_text.begin() + 4, other_text.end()));
-  EXPECT_EQ(reply(*engine_, kFirst, prompt_), text);
+  ASSERT_EQ(prefill(*engine_, kSecond, TokenSpan(other).first(kBefore)), DecodeStatus::kOk);
+  std::vector<Logits> other_logits;
+  const auto decode_other = [&](std::size_t count) {
+    const std::size_t end = kBefore + other_logits.size() + count;
+    for (Logits& each : go_on(*engine_, kSecond, TokenSpan(other).first(end), count)) other_logits.push_back(each);
+  };
+  compute_slices(kFirst, {40, 3, 53, 64}, [&] { decode_other(1); });
+  decode_other(kReply - other_logits.size());
+  EXPECT_LE(largest_difference(other_logits, other_expected), kNoiseOfOthers);
+  EXPECT_LE(moved(kFirst, expected), kNoiseOfOthers);
 }
 
 TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
-  compute(*engine_, kFirst, prompt_, chunk_end());
-  const std::vector<TokenId> text = reply(*engine_, kFirst, prompt_);
+  const std::vector<Logits> expected = logits(kFirst, prompt_);
   clear_all();
   compute(*engine_, kFirst, prompt_, kTextBefore);
   compute_slices(kFirst, {32, 40});
@@ -465,7 +452,7 @@ TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
   EXPECT_EQ(goes_back(), !memory().shape().points);
   if (goes_back()) {
     ASSERT_TRUE(memory().fork(kFirst, kSecond, begin).ok());
-    EXPECT_EQ(reply(*engine_, kSecond, prompt_), text) << "forked";
+    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "forked";
   }
   if (goes_back()) {  // a fork may have left only the last window
     ASSERT_TRUE(memory().truncate(kFirst, begin));
@@ -473,7 +460,7 @@ TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
   } else {
     memory().clear(kFirst);
   }
-  EXPECT_EQ(reply(*engine_, kFirst, prompt_), text);
+  EXPECT_LE(moved(kFirst, expected), kNoiseOfOthers);
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, MediaSlicesTest,
