@@ -24,6 +24,8 @@ def common_length(left, right):
 
 class ExactnessCase(ServerCase):
     noise = NOISE
+    shared_words = 300  # of the prompts at once
+    step_words = 40  # from one of them to the next
     model_flags = ()
     cached_flags = CACHED
 
@@ -80,8 +82,8 @@ class ExactnessCase(ServerCase):
 
     def prompts_at_once(self):
         """More than -np, on one prefix and on their own, some long enough to be prefilled in slices of 64 tokens."""
-        shared = [system(words(300, 30))]
-        prompts = [[*shared, user(words(5 + 40 * n, n))] for n in range(6)]
+        shared = [system(words(self.shared_words, 30))]
+        prompts = [[*shared, user(words(5 + self.step_words * n, n))] for n in range(6)]
         return prompts + [[user(words(100 + n, 40 + n))] for n in range(6)]
 
     def same_completion(self, server, prompt, **fields):
