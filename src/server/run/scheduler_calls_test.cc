@@ -221,30 +221,37 @@ class ModelClock final : public os::Clock {
   std::atomic<std::int64_t> now_ns = 1'000'000;
 };
 
-// Replies of which `joint_token_ms` is what a token of theirs costs in a call with a slice; other tokens take 1 ms.
+// Replies of which `joint_token_ms` is what a token of theirs costs in a call with a slice; other tokens take 1 ms. A
+// long prompt comes in the first call that decodes all of them: they cannot have ended before, however busy the machine
+// is.
 CallCounts calls_in(double call_ms, double joint_token_ms) {
+  constexpr std::size_t kReplies = 3;
   ModelClock clock;
   const SchedulerOptions scheduler{.parallel = 4, .slice_ms = 150, .decode_with_prefill = DecodeWithPrefill::kAuto};
   World world({.fake = {.cells = 32'768, .sequences = 8}, .scheduler = scheduler, .clock = &clock});
   std::mt19937 random(7);
+  const auto prompt = random_tokens(random, 16'000);
   CallCounts calls;
-  std::atomic<bool> begun = false;
+  std::promise<std::future<Reply>> asked;
+  bool begun = false;
   world.engine.set_on_decode([&](std::span<const BatchToken> batch) {
+    std::set<SeqId> sequences;
+    for (const BatchToken& entry : batch) sequences.insert(entry.seq);
     const auto tokens = static_cast<double>(batch.size());
-    const auto runners = static_cast<double>(
-        std::ranges::count_if(batch, [&](const BatchToken& entry) { return entry.seq != batch.back().seq; }));
+    const auto runners = static_cast<double>(sequences.size() - 1);
     const double ms = call_ms + tokens + (is_joint(batch) ? runners * (joint_token_ms - 1) : 0);
     clock.now_ns += static_cast<std::int64_t>(ms * 1e6);
+    const bool decodes_all = batch.size() == kReplies && sequences.size() == kReplies;
+    if (decodes_all && !std::exchange(begun, true)) asked.set_value(world.submit(prompt, 2));
     if (!begun) return;
     calls.joint += is_joint(batch) ? 1 : 0;
-    calls.slices += batch.size() > 4 && batch.front().seq == batch.back().seq ? 1 : 0;
+    calls.slices += sequences.size() == 1 && batch.size() > 4 ? 1 : 0;
   });
   world.start();
-  std::vector<std::future<Reply>> replies;
-  for (int i = 0; i < 3; ++i) replies.push_back(world.submit(random_tokens(random, 8), 1'000, true, 900));
-  begun = true;
-  const auto prompt = random_tokens(random, 16'000);
-  EXPECT_EQ(world.ask(prompt, 2).tokens, world.expected(prompt, 2));
+  std::vector<std::vector<TokenId>> short_prompts;
+  for (std::size_t i = 0; i < kReplies; ++i) short_prompts.push_back(random_tokens(random, 8));
+  const auto replies = world.submit_at_once(short_prompts, 1'000);
+  EXPECT_EQ(asked.get_future().get().get().tokens, world.expected(prompt, 2));
   world.stop();
   return calls;
 }
