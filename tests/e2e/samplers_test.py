@@ -48,14 +48,15 @@ class Samplers(FlagCase):
 
     @covers("--dry-multiplier", "--dry-base", "--dry-allowed-length", "--dry-penalty-last-n", "--dry-sequence-breaker")
     def test_dry(self):
-        # Random weights seldom repeat more than a token: only without an allowed length does the base matter.
+        # Random weights seldom repeat more than a token, of which the base says nothing. A text of four tokens repeats all the time.
+        few = [self.plain.tokenize(text)[0] for text in (" stone", " river", "a", "b")]
         fields = {"dry_multiplier": 0.3, "dry_base": 3, "dry_allowed_length": 0, "dry_penalty_last_n": 80,
                   "dry_sequence_breakers": ["\n", "zq"]}
         flags = ["--dry-multiplier", 0.3, "--dry-base", 3, "--dry-allowed-length", 0, "--dry-penalty-last-n", 80,
                  "--dry-sequence-breaker", r"\n", "--dry-sequence-breaker", "zq"]
         self.expect_obeyed(flags, fields, {"dry_multiplier": 0, "dry_base": 1, "dry_allowed_length": 30,
                                            "dry_penalty_last_n": 0, "dry_sequence_breakers": [" "]},
-                           {**WIDE, "temperature": 0.5, "seed": 3, "max_tokens": 200})
+                           {**WIDE, "logit_bias": {str(token): 100 for token in few}})
 
     @covers("--mirostat", "--mirostat-lr", "--mirostat-ent")
     def test_mirostat(self):
