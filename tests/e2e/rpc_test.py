@@ -1,5 +1,6 @@
 """--rpc: a model's layers on the device of an RPC server, which libggml's own backend serves in another process."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -7,6 +8,8 @@ import sys
 
 from flag_case import COMPLETION, PARAM_SHIM, FlagCase, covers
 from support import fresh_directory, fresh_path, main, run_program, serve_command, wait_until, words
+
+LISTENS = "0A"  # a state of /proc/net/tcp
 
 # libggml has the server as a function of its backend.
 SERVER = """
@@ -25,27 +28,30 @@ serve(sys.argv[1].encode(), None, 1, 1, (pointer * 1)(call("ggml_backend_dev_by_
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def answers(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def listening_port(process):
+    """Returns the port on which the process listens, None before. Nothing connects: the server has one client at a time."""
+    folder = f"/proc/{process.pid}"
+    with contextlib.suppress(FileNotFoundError):  # a file that is closed meanwhile
+        files = {os.readlink(f"{folder}/fd/{name}") for name in os.listdir(f"{folder}/fd")}
+        with open(f"{folder}/net/tcp") as sockets:
+            for _, local, _, state, *_, inode in (line.split()[:10] for line in sockets):
+                if state == LISTENS and f"socket:[{inode}]" in files:
+                    return int(local.split(":")[1], 16)
+    return None
 
 
 class OtherMachines(FlagCase):
     def rpc_server(self):
-        address = f"127.0.0.1:{free_port()}"
-        log = open(fresh_path("rpc.log"), "w+")
-        self.addCleanup(log.close)
-        process = subprocess.Popen([sys.executable, "-c", SERVER, address], stdout=log, stderr=subprocess.STDOUT)
+        log_path = fresh_path("rpc.log")
+        # On a port that the system chooses: one that was free a moment ago may be another test's by now.
+        with open(log_path, "w") as log:
+            process = subprocess.Popen([sys.executable, "-c", SERVER, "127.0.0.1:0"], stdout=log, stderr=subprocess.STDOUT)
+        self._logs.append(("the RPC server", log_path))
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        wait_until(lambda: answers(int(address.split(":")[1])) or process.poll() is not None, "the RPC server listens")
-        return address, process
+        wait_until(lambda: listening_port(process) or process.poll() is not None, "the RPC server listens")
+        self.assertIsNone(process.poll(), "the RPC server ended")
+        return f"127.0.0.1:{listening_port(process)}", process
 
     def cpu_seconds(self, process):
         with open(f"/proc/{process.pid}/stat") as file:
@@ -69,11 +75,13 @@ class OtherMachines(FlagCase):
             self.assertGreater(again["timings"]["cache_n"], 500)
             self.assertEqual(again["choices"][0]["text"], first["choices"][0]["text"])
             log = server.log()
+            server.stop()  # which writes all of it to disk
         self.assertIn(f"computes on RPC0 ({address}) with", log)
         self.assertIn(f"devices=RPC0@{address},", log)
         # Rows of this machine are not those of the other one, and the other way around.
         with self._make(self._logs, ("--kv-disk-dir", directory), {}) as server:
             self.assertEqual(server.post(COMPLETION, body)["timings"]["cache_n"], 0)
+            server.stop()
         with self._make(self._logs, flags, {}) as server:
             self.assertGreater(server.post(COMPLETION, body)["timings"]["cache_n"], 500)
 
@@ -93,8 +101,10 @@ class OtherMachines(FlagCase):
         return run.stderr.strip().splitlines()[-1]
 
     def test_a_server_that_does_not_answer_is_named(self):
-        address = f"127.0.0.1:{free_port()}"
-        self.assertIn(f"no RPC server answers at {address}", self.refusal("--rpc", address))
+        with socket.socket() as silent:  # a port that is taken, where nothing listens
+            silent.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
+            self.assertIn(f"no RPC server answers at {address}", self.refusal("--rpc", address))
 
     def test_without_the_backend_its_package_is_named(self):
         hidden = {"LD_PRELOAD": PARAM_SHIM, "KVKEEP_HIDE_BACKEND": "RPC"}
