@@ -5,6 +5,7 @@
 #   TEST_JOBS=6                  parallel jobs of tests (default: half as many again, since tests of the program also wait)
 #   CMAKE_FLAGS='-DX=Y ...'      more CMake options, for example -DKVKEEP_LLAMA=fetch
 #   CTEST_FLAGS='-R store ...'   more ctest options
+#   VARIANT=haswell              tests run with this CPU backend of libggml instead of the best (scripts/with-cpu-variant)
 #   SUITES='everyday|slow'       what `make test` runs: the label or labels of the tests (default: everyday)
 #   FUZZ_SECONDS=600             how long `make fuzz` runs each target (default: 60); FUZZ='built_state gbnf': only these
 #   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
@@ -15,12 +16,13 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= $(shell expr \( $(JOBS) \* 3 + 1 \) / 2)
 CMAKE_FLAGS ?=
 CTEST_FLAGS ?=
+VARIANT ?=
 SUITES ?= everyday
 FUZZ ?=
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 # $(call run_tests,build folder,labels)
-run_tests = ctest --output-on-failure --no-label-summary -j $(TEST_JOBS) $(CTEST_FLAGS) --test-dir $(1) -L '$(2)' || \
+run_tests = $(if $(VARIANT),scripts/with-cpu-variant $(VARIANT)) ctest --output-on-failure --no-label-summary -j $(TEST_JOBS) $(CTEST_FLAGS) --test-dir $(1) -L '$(2)' || \
 	  { scripts/why-failed $(1); exit 1; }
 # The presets name clang 19; where only another version is installed, that one is used.
 CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; do command -v $$c && break; done))
