@@ -27,6 +27,7 @@ using BeastText = boost::beast::string_view;
 
 constexpr std::size_t kBodyBytesMax = 64U << 20;
 constexpr std::uint32_t kHeadBytesMax = 64 << 10;
+constexpr int kMostInterimReplies = 100;
 
 std::string_view text_of(BeastText text) { return {text.data(), text.size()}; }
 
@@ -132,6 +133,7 @@ class ReplyGrammar final : public http::basic_parser<false> {
   ClientReply reply;
   bool given_up = false;
   bool is_interim() const { return reply.status < 200; }
+  bool has_final_head() const { return is_header_done() && !is_interim(); }
 
  private:
   void on_request_impl(http::verb /*known*/, BeastText /*method*/, BeastText /*target*/, int /*version*/,
@@ -185,7 +187,7 @@ struct HttpClient::Connection {
   explicit Connection(Address to) : address(std::move(to)), name(fmt::format("{}:{}", address.host, address.port)) {}
 
   // How one request ended.
-  enum class End { kReply, kNoConnection, kBroken, kSilent, kGivenUp, kStopped };
+  enum class End { kReply, kNoConnection, kBroken, kSilent, kInterimOnly, kGivenUp, kStopped };
 
   End send(const std::string& bytes, const ClientRequest& request, ReplyGrammar& grammar);
   End connect();
@@ -207,7 +209,7 @@ struct HttpClient::Connection {
     std::optional<End> why;
     io.restart();
     while (!ended) {
-      const std::int64_t left_ns = heard_ns + silence_ns - os::real_clock().monotonic_ns();
+      const std::int64_t left_ns = waits_from_ns + silence_ns - os::real_clock().monotonic_ns();
       if (!why && stopped) why = End::kStopped;
       if (!why && left_ns <= 0) why = End::kSilent;
       if (why) close();  // ends the operation
@@ -224,10 +226,12 @@ struct HttpClient::Connection {
   tcp::socket socket{io};
   std::string input;  // received, but not of a reply yet
   std::vector<char> buffer = std::vector<char>(64 << 10);
-  bool was_used = false;  // and still open, as far as is known
-  bool heard = false;     // a byte of this reply came
-  std::int64_t heard_ns = 0;
+  bool was_used = false;           // and still open, as far as is known
+  bool heard = false;              // a byte of this reply came
+  std::int64_t heard_ns = 0;       // its last byte came, or the request's last one went
+  std::int64_t waits_from_ns = 0;  // from then on, silence_ns are all that the server has for its next step
   std::int64_t silence_ns = 0;
+  Within within = Within::kBytes;
   ErrorCode error;
   std::size_t moved = 0;
   std::atomic<bool> stopped{false};
@@ -264,7 +268,7 @@ HttpClient::Connection::End HttpClient::Connection::write(std::string_view bytes
     if (why) return *why;
     if (error) return End::kBroken;
     bytes.remove_prefix(moved);
-    heard_ns = os::real_clock().monotonic_ns();  // the server takes what is sent
+    heard_ns = waits_from_ns = os::real_clock().monotonic_ns();  // the server takes what is sent
   }
   return End::kReply;
 }
@@ -273,11 +277,14 @@ HttpClient::Connection::End HttpClient::Connection::write(std::string_view bytes
 HttpClient::Connection::End HttpClient::Connection::read(ReplyGrammar& grammar) {
   while (true) {
     if (!input.empty()) {
+      const bool had_head = grammar.has_final_head();
       if (const End end = parse(grammar); end != End::kReply || grammar.is_done()) return end;
+      const bool is_step = grammar.has_final_head() && (!had_head || within == Within::kBytes);
+      if (is_step) waits_from_ns = heard_ns;
     }
     const auto why = run([&](auto done) { socket.async_read_some(asio::buffer(buffer), std::move(done)); });
     if (why) return *why;
-    if (error == asio::error::eof && heard && grammar.is_header_done() && !grammar.is_interim()) {
+    if (error == asio::error::eof && heard && grammar.has_final_head()) {
       grammar.put_eof(error);
       was_used = false;
       return error ? End::kBroken : End::kReply;
@@ -300,7 +307,7 @@ HttpClient::Connection::End HttpClient::Connection::parse(ReplyGrammar& grammar)
 HttpClient::Connection::End HttpClient::Connection::send(const std::string& bytes, const ClientRequest& request,
                                                          ReplyGrammar& grammar) {
   silence_ns = request.silence_ms * 1'000'000LL;
-  heard_ns = os::real_clock().monotonic_ns();
+  heard_ns = waits_from_ns = os::real_clock().monotonic_ns();
   heard = false;
   if (!was_used) {
     if (const End end = connect(); end != End::kReply) return end;
@@ -317,8 +324,14 @@ Error HttpClient::Connection::failure(End end, const ClientRequest& request) con
     case End::kStopped: return aborted(what + "stopped");
     case End::kGivenUp: return aborted(what + "abandoned");
     case End::kNoConnection: return io_error(what + "no connection to " + name);
-    case End::kSilent:
-      return io_error(fmt::format("{}{} sent nothing for {:.3g} s", what, name, request.silence_ms / 1e3));
+    case End::kSilent: {
+      const bool was_heard = heard && heard_ns > waits_from_ns;
+      return io_error(fmt::format("{}{} sent {} for {:.3g} s", what, name, was_heard ? "no whole reply" : "nothing",
+                                  request.silence_ms / 1e3));
+    }
+    case End::kInterimOnly:
+      return io_error(
+          fmt::format("{}{} sent {} interim replies (100 Continue...), and no other", what, name, kMostInterimReplies));
     case End::kBroken:
     case End::kReply: break;
   }
@@ -337,17 +350,24 @@ HttpClient::~HttpClient() = default;
 
 Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::function<void(int status)>& on_status,
                                      const std::function<bool(std::string_view bytes)>& on_bytes) {
+  return send(request, Within::kBytes, on_status, on_bytes);
+}
+
+Result<ClientReply> HttpClient::send(const ClientRequest& request, Within within,
+                                     const std::function<void(int status)>& on_status,
+                                     const std::function<bool(std::string_view bytes)>& on_bytes) {
   using End = Connection::End;
   Connection& connection = *connection_;
+  connection.within = within;
   TRY_ASSIGN(const std::string bytes, request_bytes(request, connection.address));
   const bool is_reused = connection.was_used;
   const bool has_body = request.method != "HEAD";
   for (int attempt = 1;; ++attempt) {
     std::optional<ReplyGrammar> grammar(std::in_place, has_body, on_status, on_bytes);
     End end = connection.stopped ? End::kStopped : connection.send(bytes, request, *grammar);
-    while (end == End::kReply && grammar->is_interim()) {
+    for (int interim = 1; end == End::kReply && grammar->is_interim(); ++interim) {
       grammar.emplace(has_body, on_status, on_bytes);
-      end = connection.read(*grammar);
+      end = interim < kMostInterimReplies ? connection.read(*grammar) : End::kInterimOnly;
     }
     const bool may_go_on = end == End::kReply && grammar->keep_alive() && !asks_to_close(request.headers);
     if (!may_go_on) connection.close();
@@ -366,7 +386,7 @@ Result<std::pair<ClientReply, std::string>> HttpClient::send(const ClientRequest
     if (!too_large) body += bytes;
     return !too_large;
   };
-  Result<ClientReply> reply = send(request, [](int /*status*/) {}, take);
+  Result<ClientReply> reply = send(request, Within::kWholeBody, [](int /*status*/) {}, take);
   if (too_large) return no_space(fmt::format("{} {}: a reply of more than 64 MiB", request.method, request.path));
   if (!reply) return std::move(reply).error();
   return std::pair(std::move(*reply), std::move(body));

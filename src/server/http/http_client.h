@@ -19,7 +19,9 @@ struct ClientRequest {
   std::string path;    // with its query, sent as it is
   HeaderList headers;  // Content-Type: application/json is added if there is a body and no such field
   std::string body;
-  int silence_ms = 600'000;  // longest wait without a byte, including the connect
+  // Longest wait for the head of the final reply, including the connect, then for each byte of the body. What comes
+  // before that head (interim replies, a head byte by byte) does not prolong it.
+  int silence_ms = 600'000;
 };
 
 struct ClientReply {
@@ -44,13 +46,18 @@ class HttpClient {
   // says which. kInvalid if a path or field cannot be sent. A status of 4xx or 5xx is a reply, not an error.
   Result<ClientReply> send(const ClientRequest& request, const std::function<void(int status)>& on_status,
                            const std::function<bool(std::string_view bytes)>& on_bytes);
-  // The same, but returns the whole body, of at most 64 MiB (kNoSpace).
+  // The same, but returns the whole body, of at most 64 MiB (kNoSpace). All of it must come within silence_ms of the
+  // head.
   Result<std::pair<ClientReply, std::string>> send(const ClientRequest& request);
   // Callable from any thread: the request under way and all later ones end with kAborted.
   void stop();
 
  private:
   struct Connection;
+  enum class Within { kBytes, kWholeBody };  // what must come within silence_ms after the head
+  Result<ClientReply> send(const ClientRequest& request, Within within,
+                           const std::function<void(int status)>& on_status,
+                           const std::function<bool(std::string_view bytes)>& on_bytes);
   explicit HttpClient(std::unique_ptr<Connection> connection);
   std::unique_ptr<Connection> connection_;
 };

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <vector>
 
+#include "os/clock.h"
 #include "os/executor.h"
+#include "os/threads.h"
 #include "server/http/http_test_fixture.h"
 
 namespace kvkeep::server {
@@ -42,6 +45,20 @@ void add_routes(HttpServer& server) {
     writer.write("half");
     throw std::runtime_error("cut");
   });
+}
+
+// Returns a socket that listens on a free port.
+int listen_on_loopback(int& port) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
+  ::listen(socket, 8);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  port = ntohs(address.sin_port);
+  return socket;
 }
 
 class HttpClientTest : public testing::Test {
@@ -188,6 +205,65 @@ TEST_F(HttpClientTest, SilenceHasALimit) {
   EXPECT_NE(reply.error().message.find("sent nothing for 0.1 s"), std::string::npos) << reply.error().message;
 }
 
+// A server that answers each connection with the same bytes again and again, until its client leaves.
+class EndlessServer {
+ public:
+  EndlessServer(std::string first, std::string again) : first_(std::move(first)), again_(std::move(again)) {
+    thread_->post([this] { serve(); });
+  }
+  ~EndlessServer() {
+    thread_->drain();
+    ::close(socket_);
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  void serve() const {
+    constexpr std::chrono::milliseconds kPause{1};
+    const int client = ::accept(socket_, nullptr, nullptr);
+    char buffer[4'096];
+    static_cast<void>(::recv(client, buffer, sizeof buffer, 0));
+    const auto send = [&](const std::string& bytes) {
+      return ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0;
+    };
+    for (bool goes_on = send(first_); goes_on; goes_on = send(again_)) os::pause(kPause);
+    ::close(client);
+  }
+
+  const std::string first_;
+  const std::string again_;
+  int port_ = 0;
+  const int socket_ = listen_on_loopback(port_);
+  std::unique_ptr<os::Executor> thread_ = os::make_thread_executor("endless");
+};
+
+// The request ends, whatever comes and for however long.
+TEST_F(HttpClientTest, RepliesWithoutAnEndAreErrors) {
+  struct Case {
+    const char* first;
+    const char* again;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {"", "HTTP/1.1 100 Continue\r\n\r\n", "interim replies"},
+      {"", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n", "interim replies"},
+      {"HTTP/1.1 200 OK\r\nX-Long: ", "a", "no whole reply"},
+      {"HTTP/1.1 200 OK\r\n", "X-A: a\r\n", "no whole reply"},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", "no whole reply"},
+      {"HTTP/1.1 200 OK\r\n\r\n", "a", "no whole reply"},
+  };
+  for (const Case& one : cases) {
+    EndlessServer server(one.first, one.again);
+    ClientRequest request = get_request("/");
+    request.silence_ms = 1'000;
+    HttpClient http = HttpClient::make(server.url()).value();
+    const auto reply = http.send(request);
+    ASSERT_FALSE(reply.ok()) << one.first << one.again;
+    EXPECT_EQ(reply.error().kind, ErrorKind::kIo);
+    EXPECT_NE(reply.error().message.find(one.message), std::string::npos) << reply.error().message;
+  }
+}
+
 TEST_F(HttpClientTest, BrokenRepliesAreErrors) {
   const auto reply = client().send(get_request("/cut"));
   ASSERT_FALSE(reply.ok());
@@ -198,15 +274,7 @@ TEST_F(HttpClientTest, BrokenRepliesAreErrors) {
 // A server of one reply per connection that does not announce it: the next request meets a closing connection.
 class ForgetfulServer {
  public:
-  explicit ForgetfulServer(int connections) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    socklen_t size = sizeof address;
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ::bind(socket_, reinterpret_cast<sockaddr*>(&address), size);
-    ::listen(socket_, 8);
-    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
+  explicit ForgetfulServer(int connections) {
     thread_->post([this, connections] {
       for (int i = 0; i < connections; ++i) serve_one();
     });
@@ -230,8 +298,8 @@ class ForgetfulServer {
     ::close(client);
   }
 
-  int socket_;
   int port_ = 0;
+  const int socket_ = listen_on_loopback(port_);
   std::unique_ptr<os::Executor> thread_ = os::make_thread_executor("forgetful");
 };
 
