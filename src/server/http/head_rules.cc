@@ -106,6 +106,22 @@ Refusal explain_bad_head(std::string_view head) {
   return wrong.status != 0 ? wrong : refuse(400, "The request is not valid HTTP, or a header field is malformed");
 }
 
+bool take_authority(std::string_view& target, std::string& authority) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!equals_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    authority = target.substr(0, target.find_first_of("/?"));
+    target.remove_prefix(authority.size());
+    return !authority.empty() && authority.find('@') == std::string::npos;
+  }
+  return true;
+}
+
+void replace_host(HttpRequest& head, const std::string& authority) {
+  std::erase_if(head.headers, [](const auto& field) { return equals_ignoring_case(field.first, "host"); });
+  head.headers.emplace_back("Host", authority);
+}
+
 bool decode_percent(std::string_view text, std::string& out) {
   out.clear();
   for (std::size_t i = 0; i < text.size(); ++i) {

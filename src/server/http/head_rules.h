@@ -28,6 +28,14 @@ Refusal read_framing(const HttpRequest& head, int minor_version, Framing& framin
 // `head`: the bytes of a head that passed the scanner, but not the grammar. Returns why, as precisely as is known.
 Refusal explain_bad_head(std::string_view head);
 
+// A target may be a whole URL, which clients send to proxies and every server must take (RFC 9112, 3.2.2):
+// "http://name:80/path?query" becomes "/path?query", and `authority` "name:80". Other targets stay, and `authority` is
+// empty. Returns false if the URL names no host, or a user.
+bool take_authority(std::string_view& target, std::string& authority);
+
+// The host of a target counts instead of the field Host, whatever that says.
+void replace_host(HttpRequest& head, const std::string& authority);
+
 // "%41" -> "A". Returns false at a percent sign without two hexadecimal digits.
 bool decode_percent(std::string_view text, std::string& out);
 

@@ -76,6 +76,9 @@ TEST(HttpServer, KeysAreAskedForExceptOnPublicRoutes) {
 TEST(HttpServer, ForeignHostsAreRefused) {
   TestServer server({}, add_common_routes);
   expect_error(server.client().ask("GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n"), 403, "permission_error");
+  expect_error(server.client().ask("GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\n\r\n"), 403,
+               "permission_error");
+  EXPECT_EQ(server.client().ask("GET http://localhost/health HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 200);
   expect_error(server.client().ask("GET /health HTTP/1.1\r\n\r\n"), 400, "invalid_request_error");
   expect_error(server.client().ask("GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n"), 400,
                "invalid_request_error");

@@ -41,6 +41,8 @@ class RequestParser::Grammar final : public http::basic_parser<true> {
   }
 
   HttpRequest head;
+  std::string authority;  // of a target that is a URL
+  bool authority_is_bad = false;
   bool target_is_bad = false;
   int version = 0;  // 10 or 11
   BodySink* sink = nullptr;
@@ -51,10 +53,12 @@ class RequestParser::Grammar final : public http::basic_parser<true> {
     error = {};
     version = number;
     head.method = view(method);
-    const std::string_view all = view(target);
+    std::string_view all = view(target);
+    authority_is_bad = !take_authority(all, authority);
     const auto mark = all.find('?');
     if (mark != std::string_view::npos) head.query = all.substr(mark + 1);
     target_is_bad = !decode_percent(all.substr(0, mark), head.path);
+    if (head.path.empty() && !authority.empty()) head.path = "/";
   }
   void on_response_impl(int /*code*/, BeastText /*reason*/, int /*number*/, BeastError& error) override {
     error = http::error::bad_method;
@@ -135,9 +139,11 @@ std::size_t RequestParser::parse_head(std::string_view bytes) {
   if (grammar_->target_is_bad) {
     return refuse({400, "The request target has a percent sign without two hexadecimal digits"}, bytes.size());
   }
+  if (grammar_->authority_is_bad) return refuse({400, "The request target names no host, or a user"}, bytes.size());
   if (Refusal wrong = read_framing(grammar_->head, grammar_->version - 10, framing_); wrong.status != 0) {
     return refuse(std::move(wrong), bytes.size());
   }
+  if (!grammar_->authority.empty()) replace_host(grammar_->head, grammar_->authority);
   state_ = framing_.body == Framing::Body::kNone ? State::kDone : State::kBody;
   return bytes.size();
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -194,13 +195,30 @@ TEST(RequestParser, RequestLines) {
       {"a tab", "GET /health\tHTTP/1.1" + rest, "400"},
       {"another method", "FOO /health HTTP/1.1" + rest, "FOO /health []"},
       {"an asterisk", "OPTIONS * HTTP/1.1" + rest, "OPTIONS * []"},
-      {"another server's", "GET http://evil.example/health HTTP/1.1" + rest, "GET http://evil.example/health []"},
+      {"a URL", "GET http://localhost:80/health?x=%20y HTTP/1.1" + rest, "GET /health?x=%20y []"},
+      {"a URL in large letters", "GET HTTPS://localhost/%68ealth HTTP/1.1" + rest, "GET /health []"},
+      {"a URL without a path", "GET http://localhost HTTP/1.1" + rest, "GET / []"},
+      {"a URL with a query only", "GET http://localhost?a HTTP/1.1" + rest, "GET /?a []"},
+      {"a URL without a host", "GET http:///health HTTP/1.1" + rest, "400"},
+      {"a URL with a user", "GET http://localhost@evil.example/ HTTP/1.1" + rest, "400"},
+      {"a URL of another scheme", "GET ftp://localhost/health HTTP/1.1" + rest, "GET ftp://localhost/health []"},
+      {"a URL and two hosts", "GET http://localhost/ HTTP/1.1\r\n" + kHost + kHost + "\r\n", "400"},
       {"a query", "GET /health?x=%20y HTTP/1.1" + rest, "GET /health?x=%20y []"},
       {"encoded", "GET /%68ealth HTTP/1.1" + rest, "GET /health []"},
       {"badly encoded", "GET /%zz HTTP/1.1" + rest, "400"},
       {"cut off in a code", "GET /%6 HTTP/1.1" + rest, "400"},
       {"HTTP/1.0", "GET /health HTTP/1.0\r\n\r\n", "GET /health [] closes"},
   });
+}
+
+// The host of a URL counts, and not the field: checks of the host must see the name that the client means.
+TEST(RequestParser, AUrlNamesTheHost) {
+  for (const char* fields : {"", "Host: localhost\r\n", "Host: evil.example\r\nX: a\r\n"}) {
+    RequestParser parser;
+    parser.feed_head("GET http://other.example:81/health HTTP/1.1\r\n" + std::string(fields) + "\r\n");
+    EXPECT_EQ(parser.head().header("Host"), "other.example:81") << fields;
+    EXPECT_EQ(std::ranges::count(parser.head().headers, "Host", [](const auto& field) { return field.first; }), 1);
+  }
 }
 
 TEST(RequestParser, SizesOfTheHead) {
