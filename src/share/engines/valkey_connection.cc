@@ -3,6 +3,7 @@
 #ifdef KVKEEP_HAS_HIREDIS
 #include <hiredis/hiredis.h>
 #include <hiredis/hiredis_ssl.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #endif
@@ -54,10 +55,23 @@ struct FreeTls {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
-Error trouble(const redisContext& context) {
+// What ended the connection. hiredis names all that ends TLS by errno, which then says "Success", or what went wrong
+// elsewhere before. `tls` is null without TLS.
+std::string words_of(const redisContext& context, const SSL* tls) {
+  if (context.err != REDIS_ERR_IO || tls == nullptr) return context.errstr;
+  if (const long verdict = SSL_get_verify_result(tls); verdict != X509_V_OK) {
+    return std::string("the server's certificate is refused: ") + X509_verify_cert_error_string(verdict) +
+           "; ?ca=FILE in the URL names the CA to trust";
+  }
+  const unsigned long code = ERR_peek_last_error();
+  const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  return reason == nullptr ? "the connection broke" : std::string("TLS failed: ") + reason;
+}
+
+Error trouble(const redisContext& context, const SSL* tls) {
   // Memory for lists is refused by create_list() alone.
   const bool is_damage = context.err == REDIS_ERR_PROTOCOL || context.err == REDIS_ERR_OOM;
-  return is_damage ? damaged(context.errstr) : io_error(context.errstr);
+  return is_damage ? damaged(context.errstr) : io_error(words_of(context, tls));
 }
 
 // The kind of an answer that has a text, by hiredis's number of its type.
@@ -119,7 +133,8 @@ Result<SSL*> begin_tls(redisContext* context, const std::string& host, const Val
     SSL_set1_host(session, host.c_str());
     SSL_set_tlsext_host_name(session, host.c_str());
   }
-  if (redisInitiateSSL(context, session) != REDIS_OK) return io_error(context->errstr);
+  ERR_clear_error();  // of other connections of this thread
+  if (redisInitiateSSL(context, session) != REDIS_OK) return trouble(*context, session);
   return session;
 }
 
@@ -205,7 +220,7 @@ Result<std::unique_ptr<ValkeyConnection>> ValkeyConnection::open(const std::stri
   auto wire = std::make_unique<Wire>();
   wire->context.reset(redisConnectNonBlock(address.c_str(), host.port));
   if (wire->context == nullptr) return io_error("out of memory");
-  if (wire->context->err != 0) return trouble(*wire->context);
+  if (wire->context->err != 0) return trouble(*wire->context, nullptr);
   wire->context->reader->maxbuf = 0;  // keeps its memory, which pieces of one size use again
   wire->make_answers();
   redisContext* context = wire->context.get();
@@ -295,7 +310,7 @@ Status ValkeyConnection::send(const TransferLimits& limits) {
   if (!wire_->queued.empty()) hand_over(wire_->context.get(), wire_->queued);
   wire_->queued.clear();
   for (int done = 0;;) {
-    if (redisBufferWrite(wire_->context.get(), &done) != REDIS_OK) return trouble(*wire_->context);
+    if (redisBufferWrite(wire_->context.get(), &done) != REDIS_OK) return trouble(*wire_->context, wire_->tls);
     if (done != 0) return {};
     // Until its handshake is over, TLS waits for the other side before it sends.
     const bool for_reading = wire_->tls != nullptr && SSL_want_read(wire_->tls);
@@ -327,7 +342,7 @@ Status ValkeyConnection::send_large(const Words& before, ByteSpan bytes, const W
 // come.
 bool ValkeyConnection::goes_on(std::size_t count, const TransferLimits& limits) {
   if (count == 0) return wait(true, limits);
-  if (clock_.monotonic_ns() >= limits.deadline_ns) wire_->late_bytes += count;
+  if (clock_.monotonic_ns() >= limits.end_ns()) wire_->late_bytes += count;
   return wire_->late_bytes <= kMostLateBytes;
 }
 
@@ -338,11 +353,11 @@ Status ValkeyConnection::receive_reply(std::size_t most_bytes, const TransferLim
   std::size_t bytes = context->reader->len - context->reader->pos;
   for (;;) {
     void* reply = nullptr;
-    if (redisGetReplyFromReader(context, &reply) != REDIS_OK) return trouble(*context);
+    if (redisGetReplyFromReader(context, &reply) != REDIS_OK) return trouble(*context, wire_->tls);
     if (reply != nullptr) return {};
     const std::size_t before = context->reader->len;
     if (bytes > most_bytes + kSmallReplyBytes) return damaged("an answer is too long");
-    if (redisBufferRead(context) != REDIS_OK) return trouble(*context);
+    if (redisBufferRead(context) != REDIS_OK) return trouble(*context, wire_->tls);
     const std::size_t count = context->reader->len - before;
     bytes += count;
     if (!goes_on(count, limits)) return io_error("no answer in time");
@@ -361,7 +376,7 @@ Status ValkeyConnection::read(MutableByteSpan out, const Arrived& arrived, const
   redisContext* context = wire_->context.get();
   for (std::size_t at = 0; at < out.size();) {
     const auto count = context->funcs->read(context, reinterpret_cast<char*>(out.data()) + at, out.size() - at);
-    if (count < 0) return trouble(*context);
+    if (count < 0) return trouble(*context, wire_->tls);
     at += static_cast<std::size_t>(count);
     if (at < out.size() && !goes_on(static_cast<std::size_t>(count), limits)) return io_error("no answer in time");
     if (count > 0) arrived(at);
