@@ -203,14 +203,13 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
 namespace {
 
 constexpr std::int64_t kHourS = 3'600;
-constexpr std::int64_t kFactsNs = 2'000'000'000;
-constexpr double kLongestPublishMs = 5'000;
+constexpr std::int64_t kLongestPublishNs = 3'000'000'000;
 constexpr ByteCount kReadyMemory = mebibytes(64);  // docs/sharing.md
 
 // Logs what the engine says of itself, if that is not what it said last (`told`). Returns false if it does not answer
 // any more.
-bool tell_facts(share::ObjectEngine& engine, os::Clock& clock, std::string& told) {
-  const auto facts = engine.facts(clock.monotonic_ns() + kFactsNs);
+bool tell_facts(share::ObjectEngine& engine, std::int64_t deadline_ns, std::string& told) {
+  const auto facts = engine.facts(deadline_ns);
   if (!facts && share::counts_for_breaker(facts.error().kind)) return false;
   std::string said = facts ? facts->description : facts.error().message;
   for (const std::string& warning : facts ? facts->warnings : std::vector<std::string>()) said += '\n' + warning;
@@ -260,16 +259,17 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
   const share::ShareThreads& threads = *opened.threads;
   std::vector<os::Executor*> helpers;
   for (const auto& helper : threads.helpers) helpers.push_back(helper.get());
-  const share::ShareOptions settings{.fingerprint = model.fingerprint,
-                                     .device = options.across_devices ? std::string() : model.compute_kinds,
-                                     .key = key,
-                                     .encrypt = options.encrypt,
-                                     .mode = options.mode,
-                                     .ttl_s = options.ttl_hours * kHourS,
-                                     .ready_memory = kReadyMemory,
-                                     .when_well = [&clock, told = std::string()](share::ObjectEngine& well) mutable {
-                                       return tell_facts(well, clock, told);
-                                     }};
+  const share::ShareOptions settings{
+      .fingerprint = model.fingerprint,
+      .device = options.across_devices ? std::string() : model.compute_kinds,
+      .key = key,
+      .encrypt = options.encrypt,
+      .mode = options.mode,
+      .ttl_s = options.ttl_hours * kHourS,
+      .ready_memory = kReadyMemory,
+      .when_well = [told = std::string()](share::ObjectEngine& well, std::int64_t deadline_ns) mutable {
+        return tell_facts(well, deadline_ns, told);
+      }};
   share::ObjectEngine& asked = *engine;
   TRY_ASSIGN(auto store,
              share::SharedStore::make(std::move(engine), settings, clock, *threads.worker, threads.prober.get()));
@@ -282,6 +282,7 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
                   .helpers = std::move(helpers),
                   .searcher = threads.searcher.get(),
                   .publishes = options.mode != share::ShareMode::kRead};
+  opened.store = opened.setup.store.get();
   return opened;
 }
 
@@ -306,15 +307,11 @@ cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& e
   return options;
 }
 
-void await_publishing(const cache::Cache& cache) {
+void await_publishing(share::SharedStore& store) {
   constexpr std::chrono::milliseconds kStep{20};
-  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
-  const auto waited_ms = [&] { return os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()); };
-  const auto publishes = [&] {
-    const auto counters = cache.share_counters();
-    return counters && counters->waiting > 0;
-  };
-  while (publishes() && waited_ms() < kLongestPublishMs) os::pause(kStep);
+  const std::int64_t end_ns = os::real_clock().monotonic_ns() + kLongestPublishNs;
+  store.end_by(end_ns);
+  while (store.counters().waiting > 0 && os::real_clock().monotonic_ns() < end_ns) os::pause(kStep);
 }
 
 }  // namespace kvkeep::cli

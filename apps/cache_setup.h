@@ -57,7 +57,8 @@ cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& e
 // Must outlive the cache that takes `setup`.
 struct OpenedShare {
   std::unique_ptr<share::ShareThreads> threads;
-  cache::SharedSetup setup;  // without a store if there is no shared tier
+  cache::SharedSetup setup;             // without a store if there is no shared tier
+  share::SharedStore* store = nullptr;  // the same, for as long as the cache has it
 };
 
 // Connects to nothing yet. Errors: the URL is wrong, this build lacks what it needs, or a secret cannot be read.
@@ -73,7 +74,8 @@ Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierO
 Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, const SharedTierOptions& options,
                                const std::string& key, const engine::Description& model, bool may_share);
 
-// Waits until a server that stops has published what it computed, for at most some seconds.
-void await_publishing(const cache::Cache& cache);
+// Waits until a server that stops has published what it computed, for 3 seconds at most; afterwards nothing waits for
+// the shared tier any more.
+void await_publishing(share::SharedStore& store);
 
 }  // namespace kvkeep::cli

@@ -33,6 +33,7 @@
 #include "os/service_manager.h"
 #include "os/signals.h"
 #include "os/threads.h"
+#include "output.h"
 #include "serve_log.h"
 #include "server/routes/routes.h"
 #include "server/run/break_finder.h"
@@ -456,7 +457,7 @@ void let_requests_end(server::Scheduler& scheduler, server::Embeddings* embeddin
 
 // Runs engine and HTTP threads until a signal; then ends requests, captures them and writes unwritten segments to disk.
 void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, server::Scheduler& scheduler,
-                        cache::Cache& cache, const std::function<void()>& wait_for_signal) {
+                        cache::Cache& cache, share::SharedStore* shared, const std::function<void()>& wait_for_signal) {
   const std::unique_ptr<os::Executor> http_thread = os::make_thread_executor("http");
   engine_thread.post([&] { scheduler.run(); });
   http_thread->post([&] { http.serve(); });
@@ -465,7 +466,7 @@ void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, s
   scheduler.stop();
   engine_thread.drain();
   cache.flush();  // before handlers get their time, which a service manager may not wait for
-  await_publishing(cache);
+  if (shared != nullptr) await_publishing(*shared);
   if (!http.stop(kDrainMs)) {
     // Threads that compute cannot be ended, and everything below would wait for them. The cache is on disk.
     spdlog::warn("some requests did not stop in time: leaving without their replies");
@@ -500,7 +501,7 @@ inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files,
 
 Status print_devices(const engine::llama::ModelOptions& model) {
   TRY(engine::llama::add_rpc_servers(model.rpc_servers));
-  std::fputs(engine::llama::list_devices().c_str(), stdout);
+  print(engine::llama::list_devices());
   return {};
 }
 
@@ -556,7 +557,7 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(OpenedShare shared, open_share(std::move(shared_engine), options.shared, files.share_key, model,
                                             cacheable && !disk.distrusted));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
-  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, model, disk, shared.setup.store.get(), *writer);
+  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, model, disk, shared.store, *writer);
   const store::DiskStore* const store = disk.store.get();
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);
@@ -585,7 +586,7 @@ Status run_serve(const ServeOptions& options) {
   const SavingsKeeper savings_keeper(*service.savings, scheduler);
   add_all_routes(*http, service, options.serves_page, web_files);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
-  serve_until_signal(*engine_thread, *http, scheduler, cache, [&] {
+  serve_until_signal(*engine_thread, *http, scheduler, cache, shared.store, [&] {
     wait_until_stopped(signals, tracing, "serving " + service.model_name);
     let_requests_end(scheduler, embeddings.get(), options.shutdown_timeout_s);
   });

@@ -81,13 +81,13 @@ TransferLimits Nodes::read_limits(ByteCount bytes, std::size_t side_by_side) {
   const double silence_ms = range_.most_ms;
   const ByteCount all{bytes.value() * side_by_side};
   const double ms = policy::transfer_deadline_ms(silence_ms, all, read_bytes_per_s_);
-  return {clock_.monotonic_ns() + to_ns(ms), to_ns(silence_ms * static_cast<double>(side_by_side))};
+  return {clock_.monotonic_ns() + to_ns(ms), to_ns(silence_ms * static_cast<double>(side_by_side)), end_ns_};
 }
 
 TransferLimits Nodes::write_limits(ByteCount bytes) {
   const MutexLock lock(mutex_);
   const double ms = policy::transfer_deadline_ms(kBackgroundNs / 1e6, bytes, write_bytes_per_s_);
-  return {clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs)), kWriteSilenceNs};
+  return {clock_.monotonic_ns() + to_ns(std::min(ms, kLongestWriteMs)), kWriteSilenceNs, end_ns_};
 }
 
 void Nodes::note_answer(NodeId node, policy::ShareCall call) {
@@ -110,6 +110,12 @@ void Nodes::note_trouble(NodeId node, policy::ShareCall call, const Error& error
   if (!counts_for_breaker(error.kind)) return;
   if (call == policy::ShareCall::kLookup) at(node).latency.note_late();
   if (at(node).breaker.note_failure(call, clock_.monotonic_ns())) note_opening(node, error, policy::kFailuresToOpen);
+}
+
+void Nodes::note_refused_write(NodeId node, const Error& error) {
+  counting_.add(&ShareCounters::failures);
+  const MutexLock lock(mutex_);
+  if (error.kind == ErrorKind::kInvalid) at(node).in_doubt = true;
 }
 
 void Nodes::note_silence(NodeId node, const Error& error) {
@@ -211,7 +217,7 @@ void Nodes::note_probe(NodeId node, const Status& status, double ms) {
 
 void Nodes::complain(NodeId node, const Error& error) {
   const std::int64_t now_ns = clock_.monotonic_ns();
-  if (now_ns < at(node).quiet_until_ns) return;
+  if (now_ns < at(node).quiet_until_ns || now_ns >= end_ns()) return;
   at(node).quiet_until_ns = now_ns + kQuietNs;
   spdlog::warn("shared tier: {} is in trouble ({}); requests go on without it", engine_.node_address(node),
                error.message);
@@ -230,6 +236,7 @@ void Nodes::note_damaged(const ObjectName& name, const Error& error) {
 
 void Nodes::note_opening(NodeId node, const Error& error, std::uint32_t times) {
   counting_.add(&ShareCounters::breaker_openings);
+  if (clock_.monotonic_ns() >= end_ns()) return;
   if (std::exchange(at(node).opened, true)) return;
   spdlog::warn("shared tier: {} failed {} ({}); it is not asked for some time, then tried again",
                engine_.node_address(node), times == 1 ? "in the middle of a read" : std::to_string(times) + " times",

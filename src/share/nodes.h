@@ -3,8 +3,11 @@
 // The nodes of an engine: whether each may be asked, how long its answers take, and how fast bytes come and
 // go. It decides with policy/share_limits.h, and logs when a node stops or begins again to be asked.
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,7 +37,10 @@ class Nodes {
   // any look-up may take.
   TransferLimits read_limits(ByteCount bytes, std::size_t side_by_side) EXCLUDES(mutex_);
   // Returns the deadline of a call that no request waits for, such as publishing and touching.
-  std::int64_t background_deadline_ns() const { return clock_.monotonic_ns() + kBackgroundNs; }
+  std::int64_t background_deadline_ns() const { return std::min(clock_.monotonic_ns() + kBackgroundNs, end_ns()); }
+  // The server stops: calls of the background, and transfers under way, end by then (monotonic), and are no trouble.
+  void end_by(std::int64_t ns) { *end_ns_ = ns; }
+  std::int64_t end_ns() const { return *end_ns_; }
   TransferLimits write_limits(ByteCount bytes) EXCLUDES(mutex_);
 
   // The outcome of one call at a node: an answer, be it a miss, or trouble, which is counted and, once a minute,
@@ -43,6 +49,9 @@ class Nodes {
   void note_answer(NodeId node, policy::ShareCall call) EXCLUDES(mutex_);
   void note_lookup_ms(NodeId node, double ms) EXCLUDES(mutex_);
   void note_trouble(NodeId node, policy::ShareCall call, const Error& error) EXCLUDES(mutex_);
+  // A write that was refused, for the node is full or this server lacks the right: it is counted, and reads go on. The
+  // publisher says what it does about it.
+  void note_refused_write(NodeId node, const Error& error) EXCLUDES(mutex_);
   // Bytes that are not what a holder of the share key published under this name: counted and, once a minute, logged.
   void note_damaged(const ObjectName& name, const Error& error) EXCLUDES(mutex_);
   // As note_trouble() for a read that was given up, for no byte came any more: the node is not asked for some time.
@@ -99,6 +108,7 @@ class Nodes {
   os::Clock& clock_;
   ShareCounting& counting_;
   const policy::DeadlineRange range_;
+  const std::shared_ptr<std::atomic<std::int64_t>> end_ns_ = std::make_shared<std::atomic<std::int64_t>>(INT64_MAX);
   mutable Mutex mutex_;
   std::vector<Node> nodes_ GUARDED_BY(mutex_);
   double read_bytes_per_s_ GUARDED_BY(mutex_) = 0;

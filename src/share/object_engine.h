@@ -12,12 +12,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -114,19 +117,27 @@ struct PayloadSlice {
   std::uint64_t payload_bytes = 0;  // of the whole payload
 };
 
+// A time (monotonic) that may come nearer while a transfer is under way: a server that stops waits no longer.
+using EarlierEnd = std::shared_ptr<const std::atomic<std::int64_t>>;
+
 // How long a transfer may take. A transfer of many bytes may take long, but where none of them comes or goes for the
 // time of a look-up, the other side hangs.
 struct TransferLimits {
   // A deadline (monotonic) by itself allows any silence.
-  TransferLimits(std::int64_t deadline, std::int64_t silence = INT64_MAX)
-      : deadline_ns(deadline), silence_ns(silence) {}
+  TransferLimits(std::int64_t deadline, std::int64_t silence = INT64_MAX, EarlierEnd earlier = {})
+      : deadline_ns(deadline), silence_ns(silence), earlier_end(std::move(earlier)) {}
+  std::int64_t end_ns() const {
+    return earlier_end == nullptr ? deadline_ns : std::min(deadline_ns, earlier_end->load());
+  }
   // Returns until when a wait that begins now may last.
   std::int64_t wait_until(std::int64_t now_ns) const {
-    return silence_ns < deadline_ns - now_ns ? now_ns + silence_ns : deadline_ns;
+    const std::int64_t end = end_ns();
+    return silence_ns < end - now_ns ? now_ns + silence_ns : end;
   }
 
   std::int64_t deadline_ns;
   std::int64_t silence_ns;  // the longest time without a byte
+  EarlierEnd earlier_end;   // null: none
 };
 
 // A server of the engine. A name belongs to one at a time; a cluster may move it to another.

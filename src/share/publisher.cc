@@ -27,6 +27,9 @@ ByteCount bytes_of(const Offer& offer) {
   return ByteCount{std::visit([](const auto& what) { return size_of(what); }, offer)};
 }
 
+// It is full, or this server lacks the right.
+bool refuses_writes(ErrorKind kind) { return kind == ErrorKind::kNoSpace || kind == ErrorKind::kInvalid; }
+
 // A state that is built on another begins with that one's hash.
 std::optional<format::ShortHash> base_of(const Publication& publication) {
   const format::Part& part = publication.segment.parts.front();
@@ -127,6 +130,7 @@ void Publisher::go_on() {
 // While the queue is held, the tasks of its offers end here.
 std::optional<Publisher::Offer> Publisher::take() {
   const MutexLock lock(mutex_);
+  if (clock_.monotonic_ns() >= nodes_.end_ns()) clear();  // the server stops
   if (count() == 0 || held_) return std::nullopt;
   Queue& queue = records_.offers.empty() ? segments_ : records_;
   Offer next = std::move(queue.offers.front());
@@ -247,9 +251,14 @@ Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteS
   const std::int64_t now_ns = clock_.monotonic_ns();
   lookup_.forget(name);
   if (!written.ok()) {
+    if (refuses_writes(written.error().kind)) {
+      nodes_.note_refused_write(engine_.node_of(name), written.error());
+      note_refusal(written.error());
+      return Outcome::kDone;
+    }
     nodes_.note_trouble(engine_.node_of(name), policy::ShareCall::kTransfer, written.error());
     if (counts_for_breaker(written.error().kind) && nodes_.suspects(engine_.node_of(name))) return Outcome::kAgain;
-    note_failure(written.error());
+    counting_.add(&ShareCounters::publish_failures);
     return Outcome::kDone;
   }
   nodes_.note_answer(engine_.node_of(name), policy::ShareCall::kTransfer);
@@ -263,13 +272,14 @@ Publisher::Outcome Publisher::write(const ObjectName& name, ByteSpan head, ByteS
   return Outcome::kDone;
 }
 
-void Publisher::note_failure(const Error& error) {
+void Publisher::note_refusal(const Error& error) {
   counting_.add(&ShareCounters::publish_failures);
-  if (error.kind != ErrorKind::kNoSpace && error.kind != ErrorKind::kInvalid) return;
   const MutexLock lock(mutex_);
   pause_ns_ = std::clamp(2 * pause_ns_, kFirstPauseNs, kLongestPauseNs);
   paused_until_ns_ = clock_.monotonic_ns() + pause_ns_;
-  spdlog::warn("shared tier: publishing pauses for {} s: {}", pause_ns_ / kSecondNs, error.message);
+  spdlog::warn("shared tier: {} {} ({}): publishing pauses for {} s, and reads go on", engine_.address(),
+               error.kind == ErrorKind::kNoSpace ? "is full" : "does not let this server write", error.message,
+               pause_ns_ / kSecondNs);
 }
 
 }  // namespace kvkeep::share

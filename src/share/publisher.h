@@ -76,7 +76,7 @@ class Publisher {
   enum class Standing { kWanted, kThere, kOrphan, kAgain, kUnknown };
   Standing standing(const Publication& publication, const ObjectName& name) EXCLUDES(mutex_);
   std::vector<ObjectName> parents(const Publication& publication) const;
-  void note_failure(const Error& error) EXCLUDES(mutex_);
+  void note_refusal(const Error& error) EXCLUDES(mutex_);
 
   ObjectEngine& engine_;
   const Vault& vault_;

@@ -39,7 +39,7 @@ struct ShareOptions {
   // Called on the prober after a probe was answered, until it returns true: then the engine can be asked what it is.
   // After trouble, and after a node ended connections, that begins anew, for it may be another one by now; at most
   // every ten seconds.
-  std::function<bool(ObjectEngine&)> when_well = {};
+  std::function<bool(ObjectEngine&, std::int64_t deadline_ns)> when_well = {};
 };
 
 // A prompt as find() looks for it.

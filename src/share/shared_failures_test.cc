@@ -486,8 +486,8 @@ TEST_F(SharedStoreTest, ACallerWithoutPatienceIsNoTroubleOfANode) {
 TEST_F(SharedStoreTest, AnEngineTellsWhatItIsOnceItIsWell) {
   std::ranges::fill(world_.nodes, FrailWorld::Node::kRefusing);
   int told = 0;
-  const ShareOptions options{.when_well = [&](ObjectEngine& engine) {
-    EXPECT_TRUE(engine.facts(clock_.monotonic_ns() + 1'000'000'000).ok());
+  const ShareOptions options{.when_well = [&](ObjectEngine& engine, std::int64_t deadline_ns) {
+    EXPECT_TRUE(engine.facts(deadline_ns).ok());
     return ++told == 2;
   }};
   ShareServer server(world_, options);
@@ -513,7 +513,7 @@ TEST_F(SharedStoreTest, AnEngineTellsWhatItIsOnceItIsWell) {
 // Nobody asked it anything meanwhile, so that no call failed.
 TEST_F(SharedStoreTest, AnEngineThatEndedConnectionsIsAskedWhatItIs) {
   int told = 0;
-  ShareServer server(world_, {.when_well = [&](ObjectEngine&) { return ++told > 0; }});
+  ShareServer server(world_, {.when_well = [&](ObjectEngine&, std::int64_t) { return ++told > 0; }});
   for (int i = 0; i < 20; ++i) server.tick();
   EXPECT_EQ(told, 1);
   const auto hang_up = [&] {

@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 constexpr std::int64_t kTouchRecordsEveryNs = 600 * kSecondNs;
 constexpr std::int64_t kFactsEveryNs = 10 * kSecondNs;
+constexpr std::int64_t kFactsNs = 2 * kSecondNs;
 constexpr std::int64_t kRefusedTouchesNs = 3600 * kSecondNs;
 // All probes of a tick together take this long, unless they are many: healing is to be noticed within seconds.
 constexpr std::int64_t kProbesNs = kSecondNs;
@@ -369,7 +370,8 @@ void SharedStore::Parts::probe(const std::vector<NodeId>& wanting) {
     const auto count = static_cast<std::int64_t>(wanting.size());
     const std::int64_t from_ns = clock.monotonic_ns();
     const bool was_in_trouble = !nodes.may_ask(node);
-    const Status probed = engine->probe(node, from_ns + std::max(kProbesNs / count, kLeastProbeNs));
+    const std::int64_t until_ns = std::min(from_ns + std::max(kProbesNs / count, kLeastProbeNs), nodes.end_ns());
+    const Status probed = engine->probe(node, until_ns);
     nodes.note_probe(node, probed, os::elapsed_ms(from_ns, clock.monotonic_ns()));
     answered |= probed.ok();
     if (probed.ok() && was_in_trouble) known = false;
@@ -386,13 +388,16 @@ void SharedStore::Parts::tell_facts() {
   next_facts_ns_ = now_ns + kFactsEveryNs;
   facts_due = false;
   known = true;
-  if (options.when_well && !options.when_well(*engine)) known = false;
+  const std::int64_t until_ns = std::min(now_ns + kFactsNs, nodes.end_ns());
+  if (options.when_well && !options.when_well(*engine, until_ns)) known = false;
 }
 
 void SharedStore::distrust() {
   parts_->distrusted = true;
   parts_->publisher.stop();
 }
+
+void SharedStore::end_by(std::int64_t ns) { parts_->nodes.end_by(ns); }
 
 double SharedStore::latency_ms() const { return parts_->nodes.latency_ms(); }
 double SharedStore::read_bytes_per_s() const { return parts_->nodes.read_bytes_per_s(); }

@@ -82,6 +82,9 @@ class SharedStore {
   void tick();
   // Stops publishing for good (stored state was found wrong). Queued publications are dropped.
   void distrust();
+  // The server stops: what goes on in the background ends by then (monotonic), and what still waits to be published is
+  // dropped.
+  void end_by(std::int64_t ns);
 
   // Measured; 0: not known yet.
   double latency_ms() const;

@@ -100,11 +100,11 @@ Result<DetachedEngine::CallPtr<Outcome>> DetachedEngine::begin(Lane& lane, std::
 }
 
 template <typename Outcome>
-Outcome DetachedEngine::run(Lane& lane, std::function<Outcome()> work, std::int64_t deadline_ns) {
-  TRY_ASSIGN(const CallPtr<Outcome> call,
-             begin<Outcome>(lane, [work = std::move(work)](Call<Outcome>&) { return work(); }, deadline_ns));
+Outcome DetachedEngine::run(Lane& lane, std::function<Outcome()> work, const TransferLimits& limits) {
+  const auto call_work = [work = std::move(work)](Call<Outcome>&) { return work(); };
+  TRY_ASSIGN(const CallPtr<Outcome> call, begin<Outcome>(lane, call_work, limits.end_ns()));
   std::size_t none = SIZE_MAX;
-  auto outcome = call->wait(clock_, deadline_ns, none);
+  auto outcome = call->wait(clock_, {limits.deadline_ns, INT64_MAX, limits.earlier_end}, none);
   if (!outcome.ok()) return late();
   return std::move(**outcome);
 }
@@ -178,10 +178,10 @@ Status DetachedEngine::put(const ObjectName& name, ByteSpan head, ByteSpan paylo
   const auto own_head = std::make_shared<const Bytes>(head.begin(), head.end());
   const auto own_payload = std::make_shared<const Bytes>(payload.begin(), payload.end());
   const auto write = [this, name, own_head, own_payload, ttl_s, limits]() -> Status {
-    if (clock_.monotonic_ns() >= limits.deadline_ns) return late();
+    if (clock_.monotonic_ns() >= limits.end_ns()) return late();
     return inner_->put(name, *own_head, *own_payload, ttl_s, limits);
   };
-  return run<Status>(writes_, write, limits.deadline_ns);
+  return run<Status>(writes_, write, limits);
 }
 
 void DetachedEngine::tidy(std::int64_t ttl_s, std::int64_t until_ns) {

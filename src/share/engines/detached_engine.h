@@ -71,7 +71,7 @@ class DetachedEngine final : public ObjectEngine {
       EXCLUDES(lane.mutex);
   // Runs the work and returns its outcome. kIo if it is late, kBusy if no place was free in time.
   template <typename Outcome>
-  Outcome run(Lane& lane, std::function<Outcome()> work, std::int64_t deadline_ns) EXCLUDES(lane.mutex);
+  Outcome run(Lane& lane, std::function<Outcome()> work, const TransferLimits& limits) EXCLUDES(lane.mutex);
   Status get_piece(const ObjectName& name, const PayloadSlice& part, MutableByteSpan out, const Arrived& arrived,
                    const TransferLimits& limits);
   Error late() const;

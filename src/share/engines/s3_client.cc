@@ -230,7 +230,7 @@ class Batch {
       if (running == 0) break;
       int ready = 0;
       curl_multi_poll(multi_, nullptr, 0, wait_ms(), &ready);
-      if (ready == 0 && !end_silent()) break;
+      if (clock_.monotonic_ns() >= limits_.end_ns() || (ready == 0 && !end_silent())) break;
     }
     return std::move(responses_);
   }
@@ -286,7 +286,7 @@ class Batch {
     if (!sent_again_ && late_ns_ != 0) until_ns = std::min(until_ns, late_ns_);
     for (const auto& exchange : exchanges_) {
       if (exchange == nullptr) continue;
-      const TransferLimits since{until_ns, limits_.silence_ns};
+      const TransferLimits since{until_ns, limits_.silence_ns, limits_.earlier_end};
       until_ns = since.wait_until(exchange->moved_ns());
     }
     return static_cast<int>(std::clamp<std::int64_t>((until_ns - now_ns) / 1'000'000 + 1, 1, kLookMs));
