@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+import links
 import measures
 import rules
 import source_text
@@ -160,7 +161,7 @@ def violations(root, limits):
     every = sources(root)
     outside = [source for source in every if not source.path.startswith(OWN_FOLDER.replace(os.sep, '/'))]
     return (upward_includes(every) + misplaced(every) + banned_words(outside) + room_readmes(root, every) +
-            build_rooms(root) + ratchet(every, limits))
+            build_rooms(root) + links.broken(root, outside) + ratchet(every, limits))
 
 
 def main(arguments):
