@@ -11,6 +11,14 @@
 #include "top/pen.h"
 
 namespace kvkeep::top {
+
+double seconds_to_next_look(double interval_s, std::size_t refusals) {
+  constexpr double kLongestS = 60;
+  constexpr std::size_t kMostDoublings = 10;
+  const double pause_s = std::ldexp(interval_s, static_cast<int>(std::min(refusals, kMostDoublings)));
+  return std::max(interval_s, std::min(pause_s, kLongestS));
+}
+
 namespace {
 
 // Three digits.
@@ -19,7 +27,10 @@ std::string three_digits(double value) {
 }
 
 Line head(const View& view, const Look& look, std::size_t columns) {
-  const std::string state = !look.trouble.empty() ? "no connection" : look.paused ? "paused" : "live";
+  const std::string state = look.refused            ? "wrong key"
+                            : !look.trouble.empty() ? "no connection"
+                            : look.paused           ? "paused"
+                                                    : "live";
   Pen pen(columns);
   pen.put("kvkeep top", Style::kStrong);
   const std::size_t kept = state.size() + 1;

@@ -39,6 +39,7 @@ struct Look {
   bool explains = false;   // that one
   bool paused = false;
   std::string trouble = {};  // why the server does not answer; empty: it does
+  bool refused = false;      // it does answer, and refuses the key
   double now_s = 0;          // by the wall clock, since 1970
 };
 
@@ -46,6 +47,10 @@ struct Size {
   std::size_t columns = 80;
   std::size_t rows = 24;
 };
+
+// How long to wait until the next look, after so many in a row that the server refused for their key: ever longer, for
+// nothing but a restart of either program can change that, and each refusal is a line in the server's log.
+double seconds_to_next_look(double interval_s, std::size_t refusals);
 
 // Returns at most size.rows lines, none wider than size.columns; less than all if that is too small for all parts.
 std::vector<Line> frame(const View& view, const Look& look, Size size);

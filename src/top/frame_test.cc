@@ -113,6 +113,20 @@ TEST(Frame, SaysWhatARequestWaitsFor) {
   EXPECT_THAT(shown(), HasSubstr("#13 loads"));
 }
 
+TEST(Frame, AWrongKeyIsNoMissingServer) {
+  const Look look{.trouble = "wrong key: the server refuses this API key", .refused = true};
+  const std::string text = plain_text(frame({}, look, {80, 24}));
+  EXPECT_NE(text.find("wrong key\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("no connection"), std::string::npos) << text;
+}
+
+TEST(Frame, LooksAfterRefusalsComeEverLater) {
+  std::vector<double> waits_s;
+  for (const std::size_t refusals : {0, 1, 2, 3, 6, 7, 1000}) waits_s.push_back(seconds_to_next_look(1, refusals));
+  EXPECT_EQ(waits_s, (std::vector<double>{1, 2, 4, 8, 60, 60, 60}));
+  EXPECT_EQ(seconds_to_next_look(300, 5), 300) << "no sooner than asked for";
+}
+
 TEST(Frame, FillsItsRowsAndLeavesNoneOut) {
   const std::vector<Line> lines = frame(sample(100), kLook, {80, 24});
   EXPECT_EQ(lines.size(), 24U);
