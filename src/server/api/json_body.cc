@@ -150,6 +150,9 @@ Result<Json> parse(std::string_view text, std::span<const LongString> long_strin
 }
 
 Result<Json> parse_body_as(Json::value_t type, std::string_view body) {
+  if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return invalid(fmt::format("the request body is empty; send a JSON {}", Json(type).type_name()));
+  }
   const ShortenedText shortened(body);
   Result<Json> value = parse(shortened.text(), shortened.strings());
   if (!value && !shortened.strings().empty()) value = parse(body, {});  // for the position in the message

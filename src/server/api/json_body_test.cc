@@ -50,8 +50,7 @@ TEST(JsonBuilder, BuildsWhatTheLibraryBuilds) {
 }
 
 TEST(JsonBuilder, ErrorsAreTheLibrarysOwn) {
-  for (const std::string text :
-       {"", "{", "{\"a\":1,}", "{\"a\" 1}", "[1 2]", "{\"a\":1e999}", "{\"a\":\"\xFF\"}", "{}x"}) {
+  for (const std::string text : {"{", "{\"a\":1,}", "{\"a\" 1}", "[1 2]", "{\"a\":1e999}", "{\"a\":\"\xFF\"}", "{}x"}) {
     ASSERT_TRUE(complaint(text).starts_with("the request body is not valid JSON: ")) << text;
     try {
       const Json none = Json::parse(text);
@@ -60,6 +59,13 @@ TEST(JsonBuilder, ErrorsAreTheLibrarysOwn) {
       const std::string reason = complaint(text).substr(std::string("the request body is not valid JSON: ").size());
       EXPECT_NE(std::string(failure.what()).find(reason), std::string::npos) << text;
     }
+  }
+}
+
+TEST(JsonBuilder, AnEmptyBodyIsCalledEmpty) {
+  for (const std::string text : {"", " \r\n\t"}) {
+    EXPECT_EQ(complaint(text), "the request body is empty; send a JSON object");
+    EXPECT_EQ(parse_array_body(text).error().message, "the request body is empty; send a JSON array");
   }
 }
 

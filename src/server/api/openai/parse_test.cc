@@ -153,7 +153,7 @@ struct BadCase {
 
 TEST(ParseChat, ErrorsNameTheMistake) {
   const std::vector<BadCase> cases = {
-      {"", "the request body is not valid JSON: "},
+      {"", "the request body is empty; send a JSON object"},
       {"{bad", "the request body is not valid JSON: parse error at line 1, column 2"},
       {"[1]", "the request body must be a JSON object, not an array"},
       {"7", "the request body must be a JSON object, not a number"},
