@@ -130,6 +130,11 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
 
 Verdict Gatekeeper::refuse_path(std::string_view path) const {
   const std::string refusal = "Path '" + std::string(path) + "' is not served here";
+  for (const auto& [pattern, words] : explained_) {
+    const bool is_begin = pattern.ends_with('*');
+    const std::string_view stem = std::string_view(pattern).substr(0, pattern.size() - (is_begin ? 1 : 0));
+    if (is_begin ? path.starts_with(stem) : path == stem) return deny(404, refusal + words);
+  }
   if (const std::string near = near_path(path); !near.empty()) {
     return deny(404, refusal + "; did you mean '" + near + "'?");
   }

@@ -44,6 +44,7 @@ class Gatekeeper {
   const Route* route(std::string_view method, std::string_view path) const;
   // The first shape that applies is used.
   void shape_errors(ErrorShape shape) { shapes_.push_back(std::move(shape)); }
+  void explain_path(std::string path, std::string words) { explained_.emplace_back(std::move(path), std::move(words)); }
   // `request.body` is not read; the head announces `body_bytes`, 0 if it states no length.
   Verdict judge(const HttpRequest& request, std::uint64_t body_bytes = 0) const;
   // The error in the shape that the sender of this head expects.
@@ -69,6 +70,7 @@ class Gatekeeper {
   std::uint64_t body_bytes_max_;
   std::vector<Route> routes_;
   std::vector<ErrorShape> shapes_;
+  std::vector<std::pair<std::string, std::string>> explained_;  // paths that are not served, and words about them
 };
 
 }  // namespace kvkeep::server

@@ -82,7 +82,7 @@ TEST(Gatekeeper, APreflightOfAnUnknownPathPasses) {
 }
 
 TEST(Gatekeeper, ABaseUrlNamesThePathsBelowIt) {
-  const Gatekeeper keeper = gatekeeper();
+  Gatekeeper keeper = gatekeeper();
   const std::string below =
       "is not served here, but below it there is '/v1/health', '/v1/models', '/v1/chat/completions', '/v1/completions'";
   EXPECT_EQ(keeper.judge(request_of("GET", "/v1")).reason, "Path '/v1' " + below);
@@ -92,6 +92,13 @@ TEST(Gatekeeper, ABaseUrlNamesThePathsBelowIt) {
   EXPECT_EQ(keeper.judge(request_of("GET", "/v1/model")).reason,
             "Path '/v1/model' is not served here; did you mean '/v1/models'?");
   EXPECT_EQ(keeper.judge(request_of("GET", "/nowhere")).reason, "Path '/nowhere' is not served here");
+  keeper.explain_path("/other/chat", "; ask '/v1/chat/completions'");
+  keeper.explain_path("/other/*", ": another program's");
+  EXPECT_EQ(keeper.judge(request_of("GET", "/other/chat")).reason,
+            "Path '/other/chat' is not served here; ask '/v1/chat/completions'");
+  EXPECT_EQ(keeper.judge(request_of("POST", "/other/chats")).reason,
+            "Path '/other/chats' is not served here: another program's");
+  EXPECT_EQ(keeper.judge(request_of("GET", "/other/chat")).status, 404);
 }
 
 TEST(HttpRequest, ParametersAreFoundByTheirWholeName) {

@@ -43,6 +43,9 @@ class Server final : public HttpServer {
     return route == nullptr ? nullptr : &route->handler;
   }
   void shape_errors(ErrorShape shape) override { core_.gatekeeper.shape_errors(std::move(shape)); }
+  void explain_path(std::string path, std::string words) override {
+    core_.gatekeeper.explain_path(std::move(path), std::move(words));
+  }
   void on_leave(std::function<void()> task) override { core_.on_leave = std::move(task); }
   void set_apart(std::function<bool(const HttpRequest&)> is_slow) override { core_.is_slow = std::move(is_slow); }
   UnreadCounts unread() const override { return core_.unread.counts(); }

@@ -100,6 +100,9 @@ class HttpServer {
 
   // The shape of errors that come up before a handler runs. Call it before serve().
   virtual void shape_errors(ErrorShape shape) = 0;
+  // Adds words to the refusal of a path that is not served: of this one or, if it ends with "*", of those that begin
+  // so. The first that fits is used.
+  virtual void explain_path(std::string path, std::string words) = 0;
 
   // `task` runs on the I/O thread, and must return at once, whenever a connection ends while a request on it may still
   // be answered: a client_gone() became true. Call it before serve().

@@ -397,7 +397,22 @@ void list_models(const Service& service, const HttpRequest&, ResponseWriter& wri
 
 }  // namespace
 
+// Clients that were set up for Ollama ask these.
+void explain_other_apis(HttpServer& server) {
+  for (const auto& [path, ours] : {std::pair("/api/chat", "/v1/chat/completions"),
+                                   {"/api/generate", "/v1/completions"},
+                                   {"/api/tags", "/v1/models"},
+                                   {"/api/show", "/props"},
+                                   {"/api/ps", "/cache"},
+                                   {"/api/embed", "/v1/embeddings"},
+                                   {"/api/embeddings", "/v1/embeddings"}}) {
+    server.explain_path(path, fmt::format(": it is of Ollama's API; '{}' does the same", ours));
+  }
+  server.explain_path("/api/*", ": it is of Ollama's API; this server speaks OpenAI's below '/v1', and Anthropic's");
+}
+
 void add_routes(HttpServer& server, const Service& service) {
+  explain_other_apis(server);
   server.on_leave([&service] { service.scheduler->wake(); });
   server.set_apart([&service](const HttpRequest& http) { return may_wait_for_files(service, http.body); });
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
