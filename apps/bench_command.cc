@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -28,6 +27,7 @@
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "os/signals.h"
+#include "output.h"
 #include "progress.h"
 #include "write_reports.h"
 
@@ -100,8 +100,8 @@ Status check_scenarios(const std::vector<std::string>& chosen) {
 
 void print_list() {
   for (const bench::Workload& workload : bench::builtin_workloads()) {
-    std::printf("%-18s %s: %zu requests, context %u\n", workload.name.c_str(), workload.title.c_str(),
-                workload.requests(), workload.context_tokens);
+    print(fmt::format("{:<18} {}: {} requests, context {}\n", workload.name, workload.title, workload.requests(),
+                      workload.context_tokens));
   }
 }
 
@@ -281,7 +281,7 @@ constexpr int kUnmeasurable = 3;
 
 Result<int> conclude(const BenchCommandOptions& options, const bench::Report& report,
                      const std::optional<bench::Report>& kept) {
-  std::fputs(bench::to_table(report).c_str(), stdout);
+  print(bench::to_table(report));
   TRY(write_reports(report, options.reports));
   if (!options.keep.empty()) {
     ReportFiles files;
@@ -293,8 +293,8 @@ Result<int> conclude(const BenchCommandOptions& options, const bench::Report& re
     const bool all = options.workloads.empty() && !options.no_workloads;
     const std::vector<std::string> worse =
         bench::regressions(report, *kept, all ? bench::Scope::kAll : bench::Scope::kChosen);
-    for (const std::string& line : worse) std::printf("REGRESSION: %s\n", line.c_str());
-    if (worse.empty()) std::printf("No regression against %s.\n", options.check.c_str());
+    for (const std::string& line : worse) print("REGRESSION: " + line + "\n");
+    if (worse.empty()) print("No regression against " + options.check + ".\n");
     wrong = wrong || !worse.empty();
   }
   if (wrong) return kWrong;
@@ -315,7 +315,7 @@ Result<int> run_bench(const BenchCommandOptions& options) {
   Result<bench::Report> report =
       prepared ? measure(options, prepared->options, interrupt) : Result<bench::Report>(prepared.error());
   if (watch.exit_status() != 0) {
-    std::fputs("kvkeep: interrupted\n", stderr);
+    print_error("kvkeep: interrupted\n");
     return watch.exit_status();
   }
   if (!report) return std::move(report).error();

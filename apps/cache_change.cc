@@ -14,6 +14,7 @@
 #include "os/machine.h"
 #include "os/paths.h"
 #include "os/process.h"
+#include "output.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -49,8 +50,8 @@ bool agreed(const CacheCommandOptions& options, const std::vector<Removal>& remo
   if (options.yes || options.dry || !os::input_comes_from_a_terminal()) return true;
   inspect::RemovalReport report = inspect::remove_all(nullptr, removals);
   report.others = others;
-  std::fputs(inspect::removal_text(report, true).c_str(), stderr);
-  std::fputs("remove these? [y/N] ", stderr);
+  print_error(inspect::removal_text(report, true));
+  print_error("remove these? [y/N] ");
   char answer[16] = {};
   if (std::fgets(answer, sizeof answer, stdin) == nullptr) return false;
   return answer[0] == 'y' || answer[0] == 'Y';

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +21,7 @@
 #include "os/paths.h"
 #include "os/process.h"
 #include "os/threads.h"
+#include "output.h"
 #include "share_report.h"
 
 namespace kvkeep::cli {

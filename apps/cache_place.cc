@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
-#include <utility>
 
 #include "cache_setup.h"
 #include "os/paths.h"
@@ -13,25 +11,6 @@
 #include "store/servers.h"
 
 namespace kvkeep::cli {
-
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
-Bar::~Bar() {
-  if (shown_) std::fputs("\r\033[K", stderr);
-}
-
-void Bar::show(ByteCount done, ByteCount total) {
-  constexpr std::size_t kBarColumns = 30;
-  if (!shown_ || total == ByteCount{0}) return;
-  const auto percent =
-      static_cast<std::size_t>(100.0 * static_cast<double>(done.value()) / static_cast<double>(total.value()));
-  if (percent == std::exchange(percent_, percent)) return;
-  const std::size_t filled = kBarColumns * percent / 100;
-  const std::string line =
-      fmt::format("\r\033[K[{}{}] {} %", std::string(filled, '#'), std::string(kBarColumns - filled, '-'), percent);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
-}
 
 Result<std::string> cache_root(const CacheCommandOptions& options) {
   TRY_ASSIGN(const std::string named, disk_directory(options.tiers));

@@ -1,7 +1,7 @@
 #pragma once
 
 // Shared by the commands of `kvkeep cache` and `kvkeep share`: finding the directory, reading it, seeing who else uses
-// it, printing.
+// it.
 
 #include <functional>
 #include <memory>
@@ -11,25 +11,9 @@
 #include "cache_flags.h"
 #include "inspect/view.h"
 #include "os/file_system.h"
-#include "os/process.h"
+#include "output.h"
 
 namespace kvkeep::cli {
-
-void print(const std::string& text);  // to standard output
-
-// Draws a bar on a terminal, on standard error, and nothing elsewhere.
-class Bar {
- public:
-  Bar() = default;
-  Bar(const Bar&) = delete;
-  Bar& operator=(const Bar&) = delete;
-  ~Bar();
-  void show(ByteCount done, ByteCount total);
-
- private:
-  const bool shown_ = os::errors_go_to_a_terminal();
-  std::size_t percent_ = SIZE_MAX;
-};
 
 // Returns --kv-disk-dir or its default, links resolved. kNotFound if there is none, kInvalid if another user owns it.
 Result<std::string> cache_root(const CacheCommandOptions& options);

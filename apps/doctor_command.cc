@@ -18,6 +18,7 @@
 #include "os/file_system.h"
 #include "os/machine.h"
 #include "os/process.h"
+#include "output.h"
 #include "server/trace/explanations.h"
 #include "server/trace/savings.h"
 #include "store/layout.h"

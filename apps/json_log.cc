@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "serve_log.h"
+#include "text/terminal.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -77,7 +78,7 @@ std::string json_log_line(std::int64_t time_ms, std::string_view level, std::str
   Json line = {{"time", time_text(time_ms)}, {"level", level}, {"message", message}};
   Json fields = given != nullptr ? fields_of(*given) : fields_of(message);
   if (!fields.empty()) line["fields"] = std::move(fields);
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text::escaped(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace kvkeep::cli

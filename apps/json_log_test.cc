@@ -26,6 +26,13 @@ TEST(JsonLog, NoMessageBeginsAnotherLine) {
   EXPECT_EQ(Json::parse(line)["level"], "info");
 }
 
+TEST(JsonLog, EscapesWhatSteersATerminal) {
+  const std::string message = "a\u009b31m\x7f\u202eb";
+  const std::string line = json_log_line(0, "info", message);
+  EXPECT_NE(line.find(R"(a\u009b31m\u007f\u202eb)"), std::string::npos) << line;
+  EXPECT_EQ(Json::parse(line)["message"], message);
+}
+
 TEST(JsonLog, NamedValuesOfAMessageAreFields) {
   EXPECT_EQ(fields_of("kv cache hit tokens=1000 source=memory load=0.120s reason=new-tokens: id=chatcmpl-1a"),
             Json::parse(R"({"tokens": 1000, "source": "memory", "load": 0.12, "reason": "new-tokens",

@@ -1,6 +1,5 @@
 // The program kvkeep: parses its command line, runs the command, reports an error.
 
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,9 @@
 #include "commands.h"
 #include "engine/llama/memory_class.h"
 #include "os/process.h"
+#include "output.h"
+#include "serve_log.h"
+#include "text/terminal.h"
 
 namespace {
 
@@ -22,16 +24,21 @@ Result<int> success_after(Status status) {
   return 0;
 }
 
+void complain(const kvkeep::Error& error) {
+  constexpr std::size_t kIndent = 2;  // so that no words of others begin a line
+  cli::print_error("kvkeep: " + kvkeep::text::escaped(error.message, kIndent) + "\n");
+}
+
 // The exit status.
 struct Run {
-  Result<int> operator()(const cli::PrintText& print) const {
-    std::fputs(print.text.c_str(), stdout);
+  Result<int> operator()(const cli::PrintText& printed) const {
+    cli::print(printed.text);
     return 0;
   }
   Result<int> operator()(const cli::ServeOptions& options) const {
     const kvkeep::Status served = cli::run_serve(options);
     if (served || served.error().kind != kvkeep::ErrorKind::kAborted) return success_after(served);
-    std::fprintf(stderr, "kvkeep: %s\n", served.error().message.c_str());
+    complain(served.error());
     return 0;  // a signal that comes while the model is loaded is obeyed like a later one
   }
   Result<int> operator()(const cli::ParsedModelMake& make) const { return success_after(cli::run_model_make(make)); }
@@ -46,6 +53,7 @@ struct Run {
 };
 
 Result<int> run(const std::vector<std::string>& arguments) {
+  TRY(cli::set_up_log({.timestamps = false}));  // of commands other than serve, which sets up its own
   TRY_ASSIGN(const cli::Command command, cli::parse_command_line(arguments, kvkeep::os::read_environment()));
   return std::visit(Run{}, command);
 }
@@ -66,6 +74,6 @@ int main(int count, char** arguments) {
   }
   const Result<int> status = run(given);
   if (status) return *status;
-  std::fprintf(stderr, "kvkeep: %s\n", status.error().message.c_str());
+  complain(status.error());
   return 1;
 }

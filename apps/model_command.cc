@@ -1,11 +1,11 @@
 #include "model_command.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "flag_set.h"
 #include "flag_values.h"
 #include "os/file_system.h"
+#include "output.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -84,10 +84,9 @@ CommandManual model_make_manual() {
 Status run_model_make(const ParsedModelMake& make) {
   if (!make.replace) TRY(make_sure_of(make.path));
   TRY(gguf::make_model(make.options, make.path));
-  std::printf("%s\n", make.path.c_str());
+  print(make.path + "\n");
   if (!make.options.free_output && !make.options.projector && make.options.architecture != "bert") {
-    std::fputs("This model never ends a reply by itself: send max_tokens with requests, or serve it with -n 200\n",
-               stderr);
+    print_error("This model never ends a reply by itself: send max_tokens with requests, or serve it with -n 200\n");
   }
   return {};
 }

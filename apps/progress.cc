@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "bench/report/summary.h"
 #include "text/terminal.h"
@@ -50,8 +49,7 @@ void BenchProgress::print_line(const bench::RunFigures& run) {
   line_.clear();
   const std::string line = fmt::format("{} {}: {}{}\n", run.workload, server_and_variant(run),
                                        ratio ? text::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  print_error(line);
 }
 
 }  // namespace kvkeep::cli

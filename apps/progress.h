@@ -1,32 +1,13 @@
 #pragma once
 
-// Progress on standard error: one line on a terminal, and how far a bench is.
+// How far a bench is, on standard error.
 
-#include <cstdio>
 #include <string>
 
 #include "bench/run/bench.h"
-#include "os/process.h"
+#include "output.h"
 
 namespace kvkeep::cli {
-
-class StatusLine {
- public:
-  StatusLine() = default;
-  ~StatusLine() { clear(); }
-  StatusLine(const StatusLine&) = delete;
-  StatusLine& operator=(const StatusLine&) = delete;
-
-  void show(const std::string& text) const {
-    if (!shown_) return;
-    std::fprintf(stderr, "\r\033[K%s", text.c_str());
-    std::fflush(stderr);
-  }
-  void clear() const { show(""); }
-
- private:
-  const bool shown_ = os::errors_go_to_a_terminal();
-};
 
 // Shows how far a bench is, on standard error: a bar on a terminal, else a line per workload and server.
 class BenchProgress {

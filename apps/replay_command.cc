@@ -19,6 +19,7 @@
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "os/signals.h"
+#include "output.h"
 #include "progress.h"
 #include "write_reports.h"
 
@@ -157,7 +158,7 @@ void play_all(const std::vector<bench::Session>& sessions, bench::Replayer& repl
     if (replayer.is_over()) break;
     report.runs.push_back(replayer.play(session));
     line.clear();
-    std::fputs((bench::to_request_table(report.runs.back()) + "\n").c_str(), stdout);
+    print(bench::to_request_table(report.runs.back()) + "\n");
     std::fflush(stdout);
   }
 }
@@ -172,7 +173,7 @@ Status check_played(const bench::Report& report, std::size_t sessions) {
   if (answered == 0) return io_error(fmt::format("nothing was played: all {} requests failed", requests));
   if (report.runs.size() < sessions) {
     const std::size_t missing = sessions - report.runs.size();
-    std::fprintf(stderr, "kvkeep: the last %zu of %zu recordings were not played\n", missing, sessions);
+    print_error(fmt::format("kvkeep: the last {} of {} recordings were not played\n", missing, sessions));
   }
   return {};
 }
@@ -198,7 +199,7 @@ Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector
   bench::Report report = begin_report(*replayer, server_info(options, *replayer, server_name, interrupt));
   play_all(sessions, *replayer, line, report);
   std::ranges::move(recordings.grown(), std::back_inserter(report.problems));
-  std::fputs(bench::to_table(report).c_str(), stdout);
+  print(bench::to_table(report));
   std::fflush(stdout);
   TRY(write_reports(report, options.reports));
   TRY(interrupt.check());
@@ -217,7 +218,7 @@ Result<int> run_replay(const ReplayCommandOptions& options) {
   const os::SignalWatch watch([&] { interrupt.raise(); });
   const Result<int> played = play_sessions(options, sessions, recordings, interrupt);
   if (watch.exit_status() != 0) {
-    std::fputs("kvkeep: interrupted\n", stderr);
+    print_error("kvkeep: interrupted\n");
     return watch.exit_status();
   }
   return played;

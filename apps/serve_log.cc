@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/formatter.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -17,6 +18,7 @@
 #include "http_setup.h"
 #include "os/append_file.h"
 #include "os/network.h"
+#include "text/terminal.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -56,6 +58,27 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   os::AppendFile file_;
+};
+
+// Messages have words of clients, of answers of other servers and of model files, which must neither steer a terminal
+// nor look like lines of their own.
+class TextFormatter final : public spdlog::formatter {
+ public:
+  explicit TextFormatter(std::string pattern) : pattern_(std::move(pattern)), formatter_(pattern_) {}
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    constexpr std::size_t kIndent = 2;
+    const std::string text = text::escaped({message.payload.data(), message.payload.size()}, kIndent);
+    spdlog::details::log_msg printable = message;
+    printable.payload = text;
+    formatter_.format(printable, line);
+    message.color_range_start = printable.color_range_start;
+    message.color_range_end = printable.color_range_end;
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<TextFormatter>(pattern_); }
+
+ private:
+  const std::string pattern_;
+  spdlog::pattern_formatter formatter_;
 };
 
 class JsonFormatter final : public spdlog::formatter {
@@ -183,8 +206,8 @@ Status set_up_log(const LogOptions& options) {
   if (options.json) {
     logger->set_formatter(std::make_unique<JsonFormatter>());
   } else {
-    logger->set_pattern(
-        fmt::format("{}{}%v", options.timestamps ? "%Y-%m-%d %H:%M:%S.%e " : "", options.prefix ? "%^%l%$ " : ""));
+    logger->set_formatter(std::make_unique<TextFormatter>(
+        fmt::format("{}{}%v", options.timestamps ? "%Y-%m-%d %H:%M:%S.%e " : "", options.prefix ? "%^%l%$ " : "")));
   }
   // Details after a crash would be lost in a buffer: flush each line.
   logger->flush_on(spdlog::level::info);

@@ -17,7 +17,8 @@
 
 namespace kvkeep::cli {
 
-// Fails with kInvalid if the log file cannot be written.
+// Also for commands other than serve, whose log is on standard error as well. Control characters in messages are
+// escaped, and the further lines of a message indented. Fails with kInvalid if the log file cannot be written.
 Status set_up_log(const LogOptions& options);
 
 // A line of --log-format json, as one object without a line end: "time" (UTC, milliseconds), "level", "message", and

@@ -20,6 +20,7 @@
 #include "os/paths.h"
 #include "os/process.h"
 #include "os/threads.h"
+#include "output.h"
 #include "serve_log.h"
 #include "share_report.h"
 

@@ -30,6 +30,8 @@ bool within(char32_t character, const auto& spans) {
 constexpr std::array kUnprintable{Span{0x00, 0x1F},     Span{0x7F, 0x9F},     Span{0x061C, 0x061C},
                                   Span{0x200E, 0x200F}, Span{0x202A, 0x202E}, Span{0x2066, 0x2069},
                                   Span{0xFEFF, 0xFEFF}, Span{0xFFFE, 0xFFFF}};
+constexpr std::array kLineEnds{Span{'\n', '\r'}, Span{0x2028, 0x2029}};
+
 // Takes one character off the front; a byte that belongs to none is U+FFFD. Precondition: there is a byte.
 char32_t take_character(std::string_view& rest) {
   const Character first = character_at(rest, 0);
@@ -38,8 +40,7 @@ char32_t take_character(std::string_view& rest) {
 }
 
 char32_t printable_character(char32_t character) {
-  const bool space = (character >= '\t' && character <= '\r') || character == 0x2028 || character == 0x2029;
-  if (space) return ' ';
+  if (character == '\t' || within(character, kLineEnds)) return ' ';
   return within(character, kUnprintable) ? kReplacement : character;
 }
 
@@ -53,6 +54,22 @@ std::string printable(std::string_view text, std::size_t most) {
     const char32_t character = printable_character(take_character(text));
     if (taken + 1 == most && !text.empty()) return out.append(kEllipsis);
     append_character(out, character);
+  }
+  return out;
+}
+
+std::string escaped(std::string_view text, std::size_t indent) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const char32_t character = take_character(text);
+    if (character == '\n') {
+      out.append("\n").append(indent, ' ');
+    } else if (character != '\t' && (within(character, kUnprintable) || within(character, kLineEnds))) {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character));
+    } else {
+      append_character(out, character);
+    }
   }
   return out;
 }

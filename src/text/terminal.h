@@ -14,6 +14,11 @@ namespace kvkeep::text {
 // Precondition: most >= 1. Costs no more than `most` characters, however long the text is.
 std::string printable(std::string_view text, std::size_t most);
 
+// The same without loss, for whole outputs: a character that printable() replaces becomes an escape as JSON has it
+// (\u009b), so that JSON stays what it is. Line ends and tabs stay; after a line end come `indent` spaces, so that no
+// text begins a line of its own. Bytes that are not UTF-8 become U+FFFD.
+std::string escaped(std::string_view text, std::size_t indent = 0);
+
 // Columns that printable text takes on a terminal: two for wide East Asian characters and emoji, none for marks that
 // combine.
 std::size_t columns_of(std::string_view printable_text);

@@ -1,12 +1,15 @@
 #include "text/terminal.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "base/test_seed.h"
+#include "base/unicode.h"
 
 namespace kvkeep::text {
 namespace {
@@ -48,6 +51,42 @@ TEST(Printable, IsStableOnRandomBytes) {
     EXPECT_EQ(printable(once, 1000), once);
     EXPECT_LE(columns_of(cut_to_columns(once, 7)), 7u);
   }
+}
+
+// Every character that steers a terminal or turns the direction of text: C0, DEL, C1, and the marks of direction.
+std::vector<char32_t> steering_characters() {
+  std::vector<char32_t> all{0x7F, 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF};
+  for (char32_t c = 0; c < 0x20; ++c) all.push_back(c);
+  for (char32_t c = 0x80; c < 0xA0; ++c) all.push_back(c);
+  for (char32_t c = 0x202A; c <= 0x202E; ++c) all.push_back(c);
+  for (char32_t c = 0x2066; c <= 0x2069; ++c) all.push_back(c);
+  return all;
+}
+
+std::string in_utf8(char32_t character) {
+  std::string text;
+  append_character(text, character);
+  return text;
+}
+
+TEST(Printable, LetsNoSteeringCharacterThrough) {
+  for (const char32_t character : steering_characters()) {
+    const std::string steering = in_utf8(character);
+    const std::string text = "a" + steering + "b";
+    EXPECT_EQ(printable(text, 100).find(steering), std::string::npos) << std::hex << std::uint32_t{character};
+    if (character == '\n' || character == '\t') continue;
+    EXPECT_EQ(escaped(text), fmt::format("a\\u{:04x}b", std::uint32_t{character}));
+  }
+  for (int byte = 0x80; byte <= 0xFF; ++byte) {
+    EXPECT_EQ(escaped(std::string(1, static_cast<char>(byte))), "\uFFFD") << "in Latin-1, 0x9b begins a command";
+  }
+}
+
+TEST(Escaped, KeepsLinesAndWhatIsPrintable) {
+  EXPECT_EQ(escaped("a\tb é 中\nc"), "a\tb é 中\nc");
+  EXPECT_EQ(escaped("one\nerror two\r\n", 2), "one\n  error two\\u000d\n  ") << "no line of its own";
+  EXPECT_EQ(escaped(R"({"a":"\u001b \"x\""})"), R"({"a":"\u001b \"x\""})");
+  EXPECT_EQ(escaped("{\"a\":\"\u009b\"}"), R"({"a":"\u009b"})") << "JSON stays the same JSON";
 }
 
 TEST(Columns, CountsWideAndCombining) {

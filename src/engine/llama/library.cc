@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/mutex.h"
+#include "text/terminal.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -106,9 +107,9 @@ void end_with_a_line(const char* message) {
   // The server of an --rpc flag, which this process cannot do without any more.
   const bool is_remote = std::string_view(message).find("RPC") != std::string_view::npos;
   std::fprintf(
-      stderr, "kvkeep: cannot load %s: %s (%s)\n", loading_path().c_str(),
+      stderr, "kvkeep: cannot load %s: %s (%s)\n", text::escaped(loading_path()).c_str(),
       is_remote ? "a server of --rpc failed" : "the file is damaged, or made in a way that libllama does not know",
-      message);
+      text::escaped(message).c_str());
   std::fflush(stderr);
   std::_Exit(kErrorExitCode);
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "os/network.h"
+#include "text/terminal.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -22,7 +23,7 @@ void end_without_server(const char* message) {
       stderr,
       "kvkeep: libggml cannot go on (%s). Is a server of --rpc gone? Start it again, then kvkeep: stored state "
       "is used again\n",
-      message);
+      text::escaped(message).c_str());
   std::fflush(stderr);
   std::_Exit(1);
 }
