@@ -17,6 +17,12 @@ std::string value_of(const os::Environment& environment, const char* name) {
 
 }  // namespace
 
+Error key_refused(const std::string& key) {
+  return invalid(key.empty()
+                     ? "the server wants an API key: name its file with --api-key-file"
+                     : "wrong key: the server refuses this API key; name the file of its own with --api-key-file");
+}
+
 std::vector<Flag> key_flags(ServerAddress& address) {
   return {{.spelling = "--api-key KEY",
            .environment = kKeyVariable,

@@ -19,9 +19,8 @@ struct ServerAddress {
   std::string api_key_file = {};  // its first key is sent instead; "": none was named
 };
 
-// For a server that answers 401.
-inline constexpr std::string_view kOtherKeyWanted =
-    "the server wants another API key: name its file with --api-key-file";
+// For a server that answers 401 to a request with this key, or, if it is empty, without one.
+Error key_refused(const std::string& key);
 
 // --url with a default, --api-key and --api-key-file: the group "Server" of a command's flags.
 std::vector<Flag> address_flags(ServerAddress& address);

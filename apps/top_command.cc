@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "named_files.h"
 #include "os/clock.h"
 #include "os/process.h"
+#include "output.h"
 #include "server/http/http_client.h"
 #include "top/frame.h"
 #include "top/screen/screen.h"
@@ -40,14 +40,22 @@ class Watcher {
   // Routes that an operator turned off leave their part empty. The server looks for prefixes only for those who see
   // them, because that takes it time for each that is stored. Errors: no server, no kvkeep, or a wrong key.
   Status look(top::List list) {
+    Status looked = ask_all(list);
+    refusals_ = refused_ ? refusals_ + 1 : 0;
+    return looked;
+  }
+  // Looks in a row that were refused for their key.
+  std::size_t refusals() const { return refusals_; }
+
+ private:
+  Status ask_all(top::List list) {
+    refused_ = false;
     const int hottest = list == top::List::kPrefixes ? kHottest : 0;
     TRY(ask(fmt::format("/cache?hottest={}", hottest), /*needed=*/true, top::read_cache));
     if (list == top::List::kCauses) return ask("/cache/offenders", /*needed=*/false, top::read_offenders);
     if (list != top::List::kRequests) return {};
     return ask(fmt::format("/cache/explain?last={}", kPastRequests), /*needed=*/false, top::read_explained);
   }
-
- private:
   Status ask(const std::string& path, bool needed, Status (*read)(std::string_view, top::View&)) {
     server::ClientRequest request;
     request.method = "GET";
@@ -57,7 +65,8 @@ class Watcher {
     TRY_ASSIGN(const auto reply, client_.send(request));
     const int status = reply.first.status;
     if (status == 200) return read(reply.second, view_);
-    if (status == 401) return invalid(std::string(kOtherKeyWanted));
+    refused_ = status == 401;
+    if (refused_) return key_refused(key_);
     const bool is_off = status == 404 || status == 501;
     if (is_off && !needed) return {};
     if (is_off)
@@ -68,6 +77,8 @@ class Watcher {
   server::HttpClient client_;
   const std::string key_;
   top::View view_;
+  bool refused_ = false;  // the last request
+  std::size_t refusals_ = 0;
 };
 
 void show_list(top::List list, top::Look& look) {
@@ -121,10 +132,15 @@ void follow(const std::string& name, const top::View& view, top::Look& look) {
   look.chosen = std::min(look.chosen, entries == 0 ? 0 : entries - 1);
 }
 
-void look_again(Watcher& watcher, top::Look& look) {
+void look_again(Watcher& watcher, double interval_s, top::Look& look) {
   const std::string chosen = chosen_name(watcher.view(), look);
   const Status looked = watcher.look(look.list);
   look.trouble = looked ? "" : looked.error().message;
+  look.refused = watcher.refusals() > 0;
+  if (look.refused) {
+    look.trouble += fmt::format(" (asked again after {})",
+                                top::duration(top::seconds_to_next_look(interval_s, watcher.refusals())));
+  }
   follow(chosen, watcher.view(), look);
 }
 
@@ -135,17 +151,18 @@ void watch(Watcher& watcher, top::Screen& screen, double interval_s, top::Look l
   std::optional<top::List> looked_at;
   while (true) {
     const std::int64_t begin_ns = os::real_clock().monotonic_ns();
-    const double left_ms = interval_s * 1e3 - os::elapsed_ms(looked_ns, begin_ns);
+    const double pause_ms = top::seconds_to_next_look(interval_s, watcher.refusals()) * 1e3;
+    const double left_ms = pause_ms - os::elapsed_ms(looked_ns, begin_ns);
     if (looked_at != look.list || (left_ms <= 0 && !look.paused)) {
-      look_again(watcher, look);
+      look_again(watcher, interval_s, look);
       looked_ns = os::real_clock().monotonic_ns();
       looked_at = look.list;
     }
     look.now_s = now_s();
     const top::Size size = screen.size();
     screen.show(top::frame(watcher.view(), look, size));
-    const double wait_ms =
-        look.paused ? interval_s * 1e3 : interval_s * 1e3 - os::elapsed_ms(looked_ns, os::real_clock().monotonic_ns());
+    const double next_ms = top::seconds_to_next_look(interval_s, watcher.refusals()) * 1e3;
+    const double wait_ms = look.paused ? next_ms : next_ms - os::elapsed_ms(looked_ns, os::real_clock().monotonic_ns());
     const std::size_t page = top::listed(watcher.view(), look, size);
     if (!obey(screen.wait(std::max(1, static_cast<int>(wait_ms))), watcher.view(), page, look)) return;
   }
@@ -154,7 +171,7 @@ void watch(Watcher& watcher, top::Screen& screen, double interval_s, top::Look l
 Status print_once(Watcher& watcher, top::List list) {
   TRY(watcher.look(list));
   const top::Look look{.list = list, .now_s = now_s()};
-  std::fputs(top::plain_text(top::frame(watcher.view(), look, kPlainSize)).c_str(), stdout);
+  print(top::plain_text(top::frame(watcher.view(), look, kPlainSize)));
   return {};
 }
 

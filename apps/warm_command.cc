@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "commands.h"
 #include "named_files.h"
+#include "output.h"
 #include "server/http/http_client.h"
 
 namespace kvkeep::cli {
@@ -43,13 +43,13 @@ Result<int> run_warm(const WarmOptions& options) {
   TRY_ASSIGN(const auto answered, client.send(sent));
   const auto& [head, body] = answered;
   const Json reply = Json::parse(body, nullptr, false);
-  if (head.status == 401) return invalid(std::string(kOtherKeyWanted));
+  if (head.status == 401) return key_refused(key);
   if (head.status != 200 || !reply.is_object()) {
     return Error{ErrorKind::kIo,
                  fmt::format("{} answered {}: {}", options.server.url, head.status, body.substr(0, 500))};
   }
-  fmt::print("warmed {} tokens: {} were cached, {} prefilled\n", count(reply, "prompt_tokens"),
-             count(reply, "cached_tokens"), count(reply, "prefilled_tokens"));
+  print(fmt::format("warmed {} tokens: {} were cached, {} prefilled\n", count(reply, "prompt_tokens"),
+                    count(reply, "cached_tokens"), count(reply, "prefilled_tokens")));
   return 0;
 }
 

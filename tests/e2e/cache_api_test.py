@@ -248,7 +248,7 @@ class CacheApi(FlagCase):
             run = run_program("warm", *arguments, body, environment={**url, **variables})
             self.assertEqual((run.returncode, run.stderr), (0, ""))
         for arguments, why in (((), "--api-key-file"), (("--api-key-file", fresh_path("none")), "--api-key-file"),
-                               (("--api-key", "wrong"), "wants another API key")):
+                               (("--api-key", "wrong"), "wrong key: the server refuses this API key")):
             run = run_program("warm", *arguments, body, environment=url)
             self.assertEqual(run.returncode, 1)
             self.assertIn(why, run.stderr)
