@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "named_files.h"
 #include "os/paths.h"
 #include "os/signals.h"
+#include "output.h"
 #include "progress.h"
 
 namespace kvkeep::cli {
@@ -82,11 +82,11 @@ class Demo {
     TRY_ASSIGN(const std::string model, model_file());
     bench::ServerCommand command;
     command.arguments = serve_flags(model);
-    std::printf(
-        "Two conversations with one system prompt, A and B; each turn sends all that was\n"
-        "said before. A kill -9 in the middle. The server runs as\n"
-        "    kvkeep %s\n",
-        fmt::format("{}", fmt::join(command.arguments, " ")).c_str());
+    print(
+        fmt::format("Two conversations with one system prompt, A and B; each turn sends all that was\n"
+                    "said before. A kill -9 in the middle. The server runs as\n"
+                    "    kvkeep {}\n",
+                    fmt::join(command.arguments, " ")));
     command.arguments.insert(command.arguments.end(), {"--kv-disk-dir", directory_ + "/cache"});
     status_.show("loading the model ...");
     bench::ServerProcess server(std::move(command), directory_, interrupt_);
@@ -98,8 +98,7 @@ class Demo {
     const std::size_t kill_before = options_.quick ? kQuickKillBefore : kKillBefore;
     std::size_t equal = 0;
     for (std::size_t i = 0; i < with_cache.replies.size(); ++i) equal += with_cache.replies[i] == without.replies[i];
-    std::printf("\n%s%s", bench::demo_comparison(with_cache.figures, without.figures, kill_before, equal).c_str(),
-                closing().c_str());
+    print("\n" + bench::demo_comparison(with_cache.figures, without.figures, kill_before, equal) + closing());
     return {};
   }
 
@@ -120,16 +119,15 @@ class Demo {
   Result<bench::Played> play(const bench::Workload& workload, bench::ServerProcess& server, const char* title,
                              bool cache_prompt) {
     status_.clear();
-    std::printf("\n%s\n%s\n", title, bench::demo_heading().c_str());
-    std::fflush(stdout);
+    print(fmt::format("\n{}\n{}\n", title, bench::demo_heading()));
     std::uint64_t kills = 0;
     const auto show = [&](const bench::RunFigures& so_far) {
       status_.clear();
-      if (kills != so_far.kills) std::puts("        kill -9, and a new server on the same cache directory");
+      if (kills != so_far.kills) print("        kill -9, and a new server on the same cache directory\n");
       kills = so_far.kills;
-      std::puts(bench::demo_turn(so_far.requests.back()).c_str());
-      std::fflush(stdout);
-      status_.show(fmt::format("turn {} of {} ...", so_far.requests.size() + 1, workload.requests()));
+      print(bench::demo_turn(so_far.requests.back()) + "\n");
+      const std::size_t played = so_far.requests.size();
+      if (played < workload.requests()) status_.show(fmt::format("turn {} of {} ...", played + 1, workload.requests()));
     };
     const bench::PlayOptions play_options{
         .text_is_exact = options_.model.empty(), .cache_prompt = cache_prompt, .on_request = show};
@@ -154,7 +152,7 @@ Result<int> run_demo(const DemoOptions& options) {
   TRY_ASSIGN(const os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-demo-"));
   const Status status = Demo(options, directory.path(), interrupt).run();
   if (watch.exit_status() != 0) {
-    std::fputs("kvkeep: interrupted\n", stderr);
+    print_error("kvkeep: interrupted\n");
     return watch.exit_status();
   }
   TRY(status);
