@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "command_words.h"
@@ -232,6 +233,14 @@ std::size_t command_at(const std::vector<std::string>& arguments) {
 Error unknown_cache_command(const std::string& name) {
   std::vector<std::string> names;
   for (const CacheCommand& command : kCommands) names.emplace_back(command.name);
+  constexpr std::array kOtherWords = {"clear", "clean", "cleanup", "delete", "del",    "drop",  "empty", "erase",
+                                      "evict", "flush", "prune",   "purge",  "remove", "reset", "wipe"};
+  if (std::ranges::find(kOtherWords, name) != std::end(kOtherWords)) {
+    return invalid(
+        fmt::format("unknown command 'cache {}': {} ID removes what is named, {} --model FINGERPRINT all of a "
+                    "model ({} lists both), and {} makes room",
+                    name, as_typed("cache rm"), as_typed("cache rm"), as_typed("cache ls"), as_typed("cache gc")));
+  }
   const std::string near = did_you_mean(name, names);
   return invalid("unknown command 'cache " + name + "'" + (near.empty() ? "; see " + as_typed("cache --help") : near));
 }

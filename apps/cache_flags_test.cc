@@ -64,6 +64,11 @@ TEST(CacheFlags, RemovalsNeedAName) {
   EXPECT_EQ(cache_error({"rm"}), "no ID or FILE was given: kvkeep cache rm [flags] ID...");
   EXPECT_EQ(cache_error({"show"}), "no ID or FILE was given: kvkeep cache show [flags] ID");
   EXPECT_EQ(cache_error({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");
+  for (const char* word : {"clear", "purge", "delete", "remove"}) {
+    const std::string error = cache_error({word});
+    EXPECT_NE(error.find("kvkeep cache rm"), std::string::npos) << error;
+    EXPECT_NE(error.find("kvkeep cache gc"), std::string::npos) << error;
+  }
   EXPECT_TRUE(parsed_cache({"rm", "--model", "ab"}));
   EXPECT_EQ(parsed_cache({"rm", "abcd", "-y", "ef01"})->options.words, (std::vector<std::string>{"abcd", "ef01"}));
   EXPECT_EQ(cache_error({"export"}), "no ID or FILE was given: kvkeep cache export [flags] FILE [ID...]");

@@ -1,6 +1,10 @@
 #include "command_line.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "bench_flags.h"
@@ -45,10 +49,39 @@ using Arguments = std::vector<std::string>;
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
 
+// Commands of Ollama and of llama.cpp that people try; "" for other words.
+std::string hint_of_other_words(std::string_view name) {
+  struct Hint {
+    std::string_view word;
+    const char* text;
+    const char* command;
+  };
+  static constexpr std::array kHints = {
+      Hint{"run", "a model is served by {}, and any client of OpenAI's API chats with it", "serve --model FILE.gguf"},
+      Hint{"chat", "a model is served by {}, and any client of OpenAI's API chats with it", "serve --model FILE.gguf"},
+      Hint{"start", "a model is served by {}", "serve --model FILE.gguf"},
+      Hint{"pull", "models are not downloaded; get a GGUF file from where you trust it, then {}",
+           "serve --model FILE.gguf"},
+      Hint{"list", "there is no store of models; {} lists the conversations that are stored", "cache ls"},
+      Hint{"ls", "{} lists the conversations that are stored", "cache ls"},
+      Hint{"ps", "{} shows what a running server does", "top"},
+      Hint{"show", "{} shows a stored prefix, and a running server tells about its model at /props", "cache show ID"},
+      Hint{"rm", "{} removes stored prefixes", "cache rm ID"},
+      Hint{"stop", "end the process of {}, by Ctrl-C or SIGTERM", "serve"},
+      Hint{"create", "a model is any GGUF file: {}", "serve --model FILE.gguf"},
+      Hint{"push", "{} carries stored state to a shared tier", "share push"},
+  };
+  const auto found = std::ranges::find(kHints, name, &Hint::word);
+  return found == kHints.end() ? "" : fmt::format(fmt::runtime(found->text), as_typed(found->command));
+}
+
 // `group`: the command that the unknown one belongs to, such as "model"; empty if it belongs to none.
 Error unknown_command(const std::string& group, const std::string& name, const std::vector<std::string>& known) {
   const std::string before = group.empty() ? group : group + " ";
   const std::string near = did_you_mean(name, known);
+  if (const std::string hint = group.empty() ? hint_of_other_words(name) : ""; !hint.empty()) {
+    return invalid("unknown command '" + name + "': " + hint);
+  }
   return invalid("unknown command '" + before + name + "'" +
                  (near.empty() ? "; see " + as_typed(before + "--help") : near));
 }
@@ -161,6 +194,10 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   }
   const bool asks_version = std::ranges::find(arguments, "--version") != arguments.end();
   if (asks_version || (name == "version" && rest.empty())) return Command(PrintText{version_text()});
+  // With more flags it is llama-server's --verbose. By itself it would only say that a model is missing.
+  if (arguments.size() == 1 && (name == "-v" || name == "-V") && !environment.contains("LLAMA_ARG_MODEL")) {
+    return Command(PrintText{version_text() + "(-v next to a --model is --verbose, as in llama-server)\n"});
+  }
   if (name == "serve") return parse_serve_command(rest, environment);
   if (name == "model") return parse_model_command(rest, environment);
   if (name == "bench") return parse_bench_command(rest, environment);

@@ -101,6 +101,28 @@ TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
   EXPECT_TRUE(printed({"--hlep"}).starts_with("error: unknown flag '--hlep'; did you mean '--help'?"));
 }
 
+TEST(CommandLine, WordsOfOtherProgramsNameOurs) {
+  for (const auto& [word, ours] : std::vector<std::pair<std::string, std::string>>{{"run", "kvkeep serve --model"},
+                                                                                   {"pull", "not downloaded"},
+                                                                                   {"list", "kvkeep cache ls"},
+                                                                                   {"ps", "kvkeep top"},
+                                                                                   {"stop", "Ctrl-C"}}) {
+    const std::string error = printed({word, "llama3"});
+    EXPECT_TRUE(error.starts_with("error: unknown command '" + word + "': ")) << error;
+    EXPECT_NE(error.find(ours), std::string::npos) << error;
+  }
+}
+
+// With a model it is llama-server's --verbose.
+TEST(CommandLine, ASmallVByItselfAsksForTheVersion) {
+  for (const char* word : {"-v", "-V"}) EXPECT_TRUE(printed({word}).starts_with(version_text())) << word;
+  EXPECT_NE(printed({"-v"}).find("--verbose"), std::string::npos);
+  const auto verbose = parse_command_line({"-v", "-m", "a.gguf"}, {});
+  EXPECT_EQ(std::get<ServeOptions>(*verbose).log.verbosity, 5);
+  const auto by_variable = parse_command_line({"-v"}, {{"LLAMA_ARG_MODEL", "a.gguf"}});
+  EXPECT_EQ(std::get<ServeOptions>(*by_variable).log.verbosity, 5);
+}
+
 TEST(CommandLine, ServeAndModelMakeCarryTheirOptions) {
   const auto serve = parse_command_line({"serve", "-m", "a.gguf"}, {});
   EXPECT_EQ(std::get<ServeOptions>(*serve).model.path, "a.gguf");
