@@ -56,7 +56,8 @@ WordList choices_of(const KnownFlag& flag) {
   for (std::string_view rest = flag.value; !rest.empty();) {
     const std::string_view word = rest.substr(0, rest.find('|'));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string_view::npos) choices.emplace_back(word);
+    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_+-") == std::string_view::npos)
+      choices.emplace_back(word);
   }
   return choices;
 }

@@ -129,11 +129,11 @@ std::vector<Flag> model_flags(ServeOptions& options) {
          }
          return {};
        }},
-      {.spelling = "-lm, --load-mode MODE",
+      {.spelling = "-lm, --load-mode auto|none|mmap|mlock|mmap+mlock|dio",
        .environment = "LLAMA_ARG_LOAD_MODE",
-       .effect =
-           "How weights are loaded: auto, none (plain reads), mmap, mlock (never swapped out), mmap+mlock, dio (direct "
-           "reads, past the page cache).",
+       .effect = "How weights are loaded: none is plain reads, mlock keeps them from being swapped out, dio reads past "
+                 "the page "
+                 "cache.",
        .assign = choice_into(model.load_mode, {{"auto", std::nullopt},
                                                {"none", LoadMode::kNone},
                                                {"mmap", LoadMode::kMmap},
@@ -279,11 +279,11 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .default_text = "auto",
        .effect = "Flash attention. With off, restoring is slower, since values then lie in columns.",
        .assign = parsed_into(model.flash_attention, parse_on_off_auto)},
-      {.spelling = "-ctk, --cache-type-k TYPE",
+      {.spelling = "-ctk, --cache-type-k f32|f16|bf16|q8_0|q4_0|q4_1|iq4_nl|q5_0|q5_1",
        .environment = "LLAMA_ARG_CACHE_TYPE_K",
-       .effect = "Type of the KV cache's keys: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.",
+       .effect = "Type of the KV cache's keys.",
        .assign = kv_type_into(model.type_k)},
-      {.spelling = "-ctv, --cache-type-v TYPE",
+      {.spelling = "-ctv, --cache-type-v f32|f16|bf16|q8_0|q4_0|q4_1|iq4_nl|q5_0|q5_1",
        .environment = "LLAMA_ARG_CACHE_TYPE_V",
        .effect = "Type of the KV cache's values; quantized types need flash attention.",
        .assign = kv_type_into(model.type_v)},
