@@ -118,10 +118,28 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return found.empty() ? std::string() : "; did you mean '" + found + "'?";
 }
 
-void MendedLine::keep(const std::string& argument) { words_.push_back(quoted_word(argument)); }
+void MendedLine::keep(const std::string& argument, const std::string& flag) {
+  parts_.push_back({quoted_word(argument), flag});
+}
 
-void MendedLine::put(const std::string& words) {
-  if (words.find('=') == std::string::npos || std::ranges::find(words_, words) == words_.end()) words_.push_back(words);
+void MendedLine::put(const std::string& words, const std::string& flag) {
+  const bool is_whole = words.find('=') != std::string::npos;
+  if (!is_whole || std::ranges::find(parts_, words, &Part::words) == parts_.end())
+    parts_.push_back({words, flag, true});
+}
+
+void MendedLine::put_value(const std::string& value, const std::string& flag) {
+  parts_.push_back({quoted_word(value), flag, true});
+}
+
+std::string MendedLine::line() const {
+  std::vector<std::string_view> words;
+  for (const Part& part : parts_) {
+    const bool is_given = std::ranges::any_of(
+        parts_, [&](const Part& other) { return !other.is_ours && !part.flag.empty() && other.flag == part.flag; });
+    if (!part.is_ours || !is_given) words.push_back(part.words);
+  }
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 void MendedLine::note(const Error& trouble, bool mended) {
@@ -136,7 +154,7 @@ Error MendedLine::error() const {
     if (!text.empty()) text += text.ends_with('?') ? " " : ". ";
     text += trouble.message;
   }
-  if (all_mended_) text += fmt::format("{} Try: {}", text.ends_with('?') ? "" : ".", fmt::join(words_, " "));
+  if (all_mended_) text += fmt::format("{} Try: {}", text.ends_with('?') ? "" : ".", line());
   const bool unsupported = std::ranges::find(troubles_, ErrorKind::kUnsupported, &Error::kind) != troubles_.end();
   return {unsupported ? ErrorKind::kUnsupported : troubles_.front().kind, std::move(text)};
 }

@@ -33,12 +33,16 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 class MendedLine {
  public:
   // `program`: the words before the flags, "kvkeep serve".
-  explicit MendedLine(std::string program) : words_{std::move(program)} {}
+  explicit MendedLine(std::string program) : parts_{{std::move(program)}} {}
 
-  // Keeps an argument as it was given.
-  void keep(const std::string& argument);
-  // Adds a replacement for an argument, once however often it is put: one or more words that need no quotes.
-  void put(const std::string& words);
+  // Keeps an argument as it was given. `flag`: the one that it, or its value, sets; empty: one that may be repeated, or
+  // none.
+  void keep(const std::string& argument, const std::string& flag = {});
+  // Adds a replacement for an argument, once however often it is put: one or more words that need no quotes. It is left
+  // out if another argument sets that flag.
+  void put(const std::string& words, const std::string& flag = {});
+  // Adds the value of such a replacement.
+  void put_value(const std::string& value, const std::string& flag = {});
   // Adds a fault, once however often it is given. `mended`: the line has a substitute for the faulty argument.
   void note(const Error& trouble, bool mended);
 
@@ -48,7 +52,14 @@ class MendedLine {
   Error error() const;
 
  private:
-  std::vector<std::string> words_;
+  struct Part {
+    std::string words;
+    std::string flag = {};
+    bool is_ours = false;  // was not given
+  };
+  std::string line() const;
+
+  std::vector<Part> parts_;
   std::vector<Error> troubles_;
   bool all_mended_ = true;
 };

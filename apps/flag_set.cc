@@ -206,6 +206,12 @@ FlagSet::Spelling FlagSet::find(std::string_view name) const {
   return {};
 }
 
+// The flag of that name; empty if there is none, or it may be given several times.
+std::string FlagSet::flag_set_by(const std::string& name) const {
+  const KnownFlag* flag = find(name).flag;
+  return flag == nullptr || flag->assign.adds_up ? std::string() : flag->name;
+}
+
 std::vector<std::string> FlagSet::all_names() const {
   std::vector<std::string> names;
   for (const KnownFlag& flag : flags_) {
@@ -239,13 +245,14 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
                                    : "; did you mean '" + meant + "'?")),
       refused != nullptr || !meant.empty());
   const KnownFlag* ours = find(meant).flag;
+  const std::string set = flag_set_by(meant.substr(0, meant.find_first_of("= ")));
   const bool is_switch = meant.find(' ') != std::string::npos;  // a switch with its value
   const bool takes_value = ours != nullptr ? !ours->value.empty() : may_take_value(name) && !is_switch;
   const bool value_follows = !joined && takes_value && at + 1 < arguments.size() && looks_like_value(arguments[at + 1]);
-  if (!meant.empty()) line.put(meant);
+  if (!meant.empty()) line.put(meant, set);
   if (ours != nullptr && takes_value && (joined || value_follows)) {
     given.push_back({ours, joined ? *joined : arguments[at + 1], meant});
-    line.keep(given.back().value);
+    line.put_value(given.back().value, set);
   }
   return value_follows ? 1 : 0;
 }
@@ -257,7 +264,7 @@ Status FlagSet::read_arguments(const std::vector<std::string>& arguments, std::v
     if (!argument.starts_with('-') || argument == "-") {
       if (positional == nullptr) return invalid("unexpected argument '" + argument + "'");
       positional->push_back(argument);
-      line.keep(argument);
+      line.keep(argument, words_set_);
       continue;
     }
     const std::size_t first = i;
@@ -282,7 +289,7 @@ Status FlagSet::read_arguments(const std::vector<std::string>& arguments, std::v
       continue;
     }
     given.push_back({flag, *std::move(value), spelled(*flag, name)});
-    for (std::size_t taken = first; taken <= i; ++taken) line.keep(arguments[taken]);
+    for (std::size_t taken = first; taken <= i; ++taken) line.keep(arguments[taken], flag_set_by(flag->name));
   }
   return {};
 }

@@ -28,6 +28,7 @@ struct Assign {
   // Called once per occurrence, in order.
   std::function<Status(const std::string& value)> set;
   std::string default_text;  // the value of the option if nothing sets it; empty: not known here
+  bool adds_up = false;      // the flag may be given several times
 };
 
 // For a flag of which only some values ask for what is so anyway: the others are refused, as a RefusedFlag is.
@@ -101,6 +102,9 @@ class FlagSet {
   // Returns a line for each LLAMA_ARG_... variable that is set although no flag reads it.
   std::vector<std::string> ignored_variables(const os::Environment& environment) const;
 
+  // Arguments that belong to no flag are values of this one.
+  void take_words_for(std::string flag) { words_set_ = std::move(flag); }
+
   // From now on help() lists only these flags, by their last names, and refers to --help-all for the others.
   void shorten_help(std::vector<std::string> names) { shown_ = std::move(names); }
   // Description, usage, then the flags under their groups in order of first appearance, at most 100 columns wide.
@@ -124,6 +128,7 @@ class FlagSet {
   };
 
   Spelling find(std::string_view name) const;
+  std::string flag_set_by(const std::string& name) const;
   std::vector<std::string> all_names() const;
   bool reads_variable(const std::string& name) const;
   std::string help_with(bool all) const;
@@ -140,6 +145,7 @@ class FlagSet {
   std::string description_;
   std::vector<KnownFlag> flags_;
   std::vector<RefusedFlag> refused_;
+  std::string words_set_;           // the flag that arguments without one set; empty: none
   std::vector<std::string> shown_;  // by help(); empty: all
 };
 

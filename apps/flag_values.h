@@ -139,7 +139,9 @@ Assign appended_to(std::vector<Item>& target, Parse parse) {
     target.insert(target.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
     return {};
   };
-  return {set, "none"};
+  Assign assign{set, "none"};
+  assign.adds_up = true;
+  return assign;
 }
 
 inline Assign text_into(std::string& target) {

@@ -259,6 +259,23 @@ TEST(RefusedFlags, TheSuggestedLineNamesAModelOnce) {
   }
 }
 
+// Neither beside one that was given, however it was, nor for a slip.
+TEST(RefusedFlags, TheSuggestedLineProposesNoSecondModel) {
+  const auto suggested = [](const std::vector<std::string>& line) {
+    const std::string error = serve_error(line);
+    return error.substr(std::min(error.find("Try: "), error.size()));
+  };
+  EXPECT_EQ(suggested({"-m", "a.gguf", "-hf", "a/b"}), "Try: kvkeep serve -m a.gguf");
+  EXPECT_EQ(suggested({"-hf", "a/b", "--model", "a.gguf"}), "Try: kvkeep serve --model a.gguf");
+  EXPECT_EQ(suggested({"-hf", "a/b", "--model=a.gguf", "-c", "4k"}), "Try: kvkeep serve --model=a.gguf -c 4k");
+  EXPECT_EQ(suggested({"-hf", "a/b", "a.gguf"}), "Try: kvkeep serve a.gguf");
+  EXPECT_EQ(suggested({"a.gguf", "--modle", "b.gguf"}), "Try: kvkeep serve a.gguf");
+  EXPECT_EQ(suggested({"-hf", "a/b", "--mmproj-url", "x", "--mmproj", "p.gguf"}),
+            "Try: kvkeep serve --model=FILE --mmproj p.gguf");
+  EXPECT_EQ(suggested({"-m", "a.gguf", "--lora", "x", "--lroa", "y"}), "Try: kvkeep serve -m a.gguf --lora x --lora y")
+      << "may be given several times";
+}
+
 TEST(RefusedFlags, ReasonsAreOneLineAndFollowAColon) {
   for (const RefusedFlag& flag : refused_serve_flags()) {
     ASSERT_FALSE(flag.names.empty());

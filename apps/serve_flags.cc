@@ -149,6 +149,26 @@ std::vector<Flag> point_flags(ServeOptions& options) {
 
 constexpr std::size_t kHostsMax = 16;
 
+// A URL, or an address with a port, would be looked up as a name.
+Status check_hosts(const std::string& text) {
+  TRY_ASSIGN(const std::vector<std::string> hosts, parse_list(text));
+  for (const std::string& host : hosts) {
+    if (host.ends_with(".sock")) continue;
+    std::string_view rest = host;
+    if (const auto scheme = rest.find("://"); scheme != std::string_view::npos) rest.remove_prefix(scheme + 3);
+    rest = rest.substr(0, rest.find('/'));
+    const auto colon = rest.rfind(':');
+    const bool is_bare_ipv6 = !rest.starts_with('[') && colon != rest.find(':');
+    const bool has_port = colon != std::string_view::npos && !is_bare_ipv6 && !rest.ends_with(']');
+    if (rest.size() == host.size() && !has_port) continue;
+    const std::string_view address = has_port ? rest.substr(0, colon) : rest;
+    const std::string_view port = has_port ? rest.substr(colon + 1) : std::string_view();
+    return invalid(fmt::format("'{}' is no address by itself; write --host {}{}{}", host, address,
+                               port.empty() ? "" : " --port ", port));
+  }
+  return {};
+}
+
 std::vector<Flag> http_flags(ServeOptions& options) {
   server::HttpOptions& http = options.http;
   return {
@@ -160,6 +180,7 @@ std::vector<Flag> http_flags(ServeOptions& options) {
            "Addresses to listen on; 0.0.0.0 for every interface, :: for the same with IPv6: set an API key then. A "
            "name that ends with .sock is the path of a Unix socket.",
        .assign = [&http](const std::string& text) -> Status {
+         TRY(check_hosts(text));
          TRY(appended_to(http.hosts, parse_list).set(text));
          for (std::string& host : http.hosts) {  // [::1], as in a URL
            if (host.size() > 2 && host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -414,6 +435,7 @@ FlagSet serve_flags(ServeOptions& options) {
   FlagSet flags("kvkeep serve --model FILE [flags]",
                 "Serves a GGUF model over HTTP and never prefills the same prefix twice.", std::move(all),
                 refused_serve_flags());
+  flags.take_words_for("--model");
   flags.shorten_help({kShortHelp.begin(), kShortHelp.end()});
   return flags;
 }

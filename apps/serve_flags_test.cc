@@ -44,6 +44,20 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
   EXPECT_NE(refused({"-ctk", "q8"}).find("did you mean 'q8_0'?"), std::string::npos) << refused({"-ctk", "q8"});
 }
 
+TEST(ServeFlags, AHostIsNoUrl) {
+  for (const auto& [host, advice] :
+       std::vector<std::pair<std::string, std::string>>{{"http://0.0.0.0:8080", "write --host 0.0.0.0 --port 8080"},
+                                                        {"https://[::1]:80/v1", "write --host [::1] --port 80"},
+                                                        {"http://localhost", "write --host localhost"},
+                                                        {"127.0.0.1:9000", "write --host 127.0.0.1 --port 9000"},
+                                                        {"127.0.0.1,[::1]:9000", "write --host [::1] --port 9000"}}) {
+    EXPECT_TRUE(refused({"--host", host}).ends_with(advice)) << refused({"--host", host});
+  }
+  for (const char* host : {"::1", "[::1]", "0.0.0.0", "localhost", "/run/a:b.sock", "fe80::1%eth0"}) {
+    EXPECT_EQ(refused({"--host", host}), "") << host;
+  }
+}
+
 TEST(ServeFlags, FitSaysWhatFreeMemoryDecides) {
   const auto fit = [](const std::vector<std::string>& words) { return served(words).model.fit; };
   EXPECT_TRUE(fit({}).enabled);
@@ -112,7 +126,7 @@ TEST(ServeFlags, AllRefusedFlagsOfALineAreReported) {
       refused({"--video-fps", "2", "--mlock", "--no-perf", "-c", "4096", "-hf", "a/b"}),
       "--video-fps is not supported: videos are not understood. --no-perf is not supported: every reply has "
       "times; leave it out. -hf is not supported: models are not downloaded; name a file with --model. Try: kvkeep "
-      "serve -m model.gguf --mlock -c 4096 --model=FILE");
+      "serve -m model.gguf --mlock -c 4096");
 }
 
 TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {

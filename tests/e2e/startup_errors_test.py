@@ -177,7 +177,7 @@ class StartupErrors(unittest.TestCase):
     def test_all_refusals_are_reported_at_once_with_a_line_that_works(self):
         told = self.refused(["-m", model(), "--model-draft", "x.gguf", "--no-perf", "--hf-repo", "a/b", "-c", "9999k"],
                             "--model-draft is not supported", "--no-perf is not supported", "--hf-repo is not supported",
-                            f"Try: {PROGRAM} serve -m {model()} --model=FILE -c 9999k --no-kv-disk")
+                            f"Try: {PROGRAM} serve -m {model()} -c 9999k --no-kv-disk")
         line = told.split("Try: ")[1].strip()
         self.assertTrue(line.endswith("--port 0"), line)
 
