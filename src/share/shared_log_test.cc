@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 
+#include "share/recent_names.h"
 #include "share/shared_store.h"
 #include "share/shared_world_fixture.h"
 
