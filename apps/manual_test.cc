@@ -87,6 +87,9 @@ TEST(Completions, KnowWhatAFlagTakes) {
   const std::string bash = completions(Shell::kBash, commands);
   EXPECT_NE(bash.find("\"serve --flash-attn\") words=\"on off auto\" ;;"), std::string::npos);
   EXPECT_NE(bash.find("\"serve --model\") return ;;"), std::string::npos);
+  EXPECT_NE(bash.find("--cache-type-k\") words=\"f32 f16 bf16 q8_0 q4_0 q4_1 iq4_nl q5_0 q5_1\" ;;"),
+            std::string::npos);
+  EXPECT_NE(bash.find("words=\"auto none mmap mlock mmap+mlock dio\" ;;"), std::string::npos);
   const std::string zsh = completions(Shell::kZsh, commands);
   EXPECT_NE(zsh.find(":on|off|auto:(on off auto)'"), std::string::npos);
   const std::string fish = completions(Shell::kFish, commands);

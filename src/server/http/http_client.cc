@@ -325,7 +325,8 @@ Error HttpClient::Connection::failure(End end, const ClientRequest& request) con
     case End::kGivenUp: return aborted(what + "abandoned");
     case End::kNoConnection: return io_error(what + "no connection to " + name);
     case End::kSilent: {
-      const bool was_heard = heard && heard_ns > waits_from_ns;
+      const bool was_heard =
+          heard && os::elapsed_ms(heard_ns, os::real_clock().monotonic_ns()) < request.silence_ms / 2.0;
       return io_error(fmt::format("{}{} sent {} for {:.3g} s", what, name, was_heard ? "no whole reply" : "nothing",
                                   request.silence_ms / 1e3));
     }
