@@ -47,9 +47,9 @@ void BenchProgress::show(const std::string& what, std::size_t done, std::size_t 
 void BenchProgress::print_line(const bench::RunFigures& run) {
   const auto ratio = run.ratio();
   line_.clear();
-  const std::string line = fmt::format("{} {}: {}{}\n", run.workload, server_and_variant(run),
-                                       ratio ? text::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
-  print_error(line);
+  const char* note = !run.problems.empty() ? " (problems)" : !run.refused.empty() ? " (refused)" : "";
+  print_error(
+      fmt::format("{} {}: {}{}\n", run.workload, server_and_variant(run), ratio ? text::fixed(*ratio, 3) : "-", note));
 }
 
 }  // namespace kvkeep::cli

@@ -72,7 +72,7 @@ std::uint64_t RunFigures::ideal_tokens() const { return sum(requests, &RequestFi
 
 std::optional<double> RunFigures::ratio() const {
   const std::uint64_t ideal = ideal_tokens();
-  if (ideal == 0 || known_before > 0) return std::nullopt;
+  if (ideal == 0 || known_before > 0 || !refused.empty()) return std::nullopt;
   return static_cast<double>(prefilled_tokens()) / static_cast<double>(ideal);
 }
 

@@ -43,7 +43,10 @@ struct RunFigures {
   std::optional<double> bound;  // the highest ratio that is allowed
   std::vector<RequestFigures> requests;
   std::vector<std::string> problems;  // claims that differ from the counts, a server that died, failed requests
-  std::uint64_t kills = 0;            // kill -9 and restart, on purpose
+  // Why the server does not do a request of this workload, in its words: the run ended there, and its counts mean
+  // nothing. That is no problem: a peer may allow less than a workload asks for. Empty: it refused none.
+  std::string refused;
+  std::uint64_t kills = 0;  // kill -9 and restart, on purpose
   // The least number of tokens that the server had before the first request. If it is not 0, the ratio means nothing.
   std::uint64_t known_before = 0;
   // For kReply: the claims of all requests together equal what the engine was given.
@@ -54,7 +57,8 @@ struct RunFigures {
   std::uint64_t prompt_tokens() const;
   std::uint64_t prefilled_tokens() const;
   std::uint64_t ideal_tokens() const;
-  // Prefilled tokens / tokens never computed before. None if nothing was new, or the server knew some of it already.
+  // Prefilled tokens / tokens never computed before. None if nothing was new, the server knew some of it already, or it
+  // refused the workload.
   std::optional<double> ratio() const;
 };
 

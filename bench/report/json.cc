@@ -31,7 +31,7 @@ concept PerhapsConst = std::same_as<std::remove_const_t<Value>, Figures>;
 // Keys that later programs added to version 1: a report without them is complete.
 constexpr bool may_be_missing(std::string_view key) {
   return key == "sum_was_counted" || key == "server_cpu_seconds" || key == "unmeasurable" || key == "other_work" ||
-         key == "known_before" || key == "is_count";
+         key == "known_before" || key == "is_count" || key == "refused";
 }
 
 void each_field(PerhapsConst<RequestFigures> auto& request, auto&& field) {
@@ -61,6 +61,7 @@ void each_field(PerhapsConst<RunFigures> auto& run, auto&& field) {
   field("sum_was_counted", run.sum_was_counted);
   field("server_cpu_seconds", run.server_cpu_s);
   field("known_before", run.known_before);
+  field("refused", run.refused);
   field("problems", run.problems);
   field("requests", run.requests);
 }
@@ -267,7 +268,7 @@ std::string wrong_format(const Json& json) {
 }  // namespace
 
 std::string to_json(const Report& report) {
-  Json json = {{"format", kReportFormat}, {"version", kReportVersion}};
+  Json json = {{"format", kReportFormat}, {"version", kReportVersion}, {"finding", finding_of(report)}};
   json.update(Writer::of(report));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -30,8 +30,8 @@ void expect_equal(const RequestFigures& left, const RequestFigures& right) {
 
 void expect_equal(const RunFigures& left, const RunFigures& right) {
   const auto fields = [](const RunFigures& figures) {
-    const auto& [a, b, c, d, e, f, requests, g, h, i, j, k] = figures;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+    const auto& [a, b, c, d, e, f, requests, g, h, i, j, k, l] = figures;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
   };
   EXPECT_EQ(fields(left), fields(right));
   ASSERT_EQ(left.requests.size(), right.requests.size());
@@ -126,6 +126,7 @@ class RandomReport {
     run.sum_was_counted = random_() % 2 == 0;
     run.server_cpu_s = perhaps(number());
     run.known_before = random_() % 2 == 0 ? 0 : random_();
+    run.refused = text();
     for (auto n = count(); n > 0; --n) run.requests.push_back(request());
     for (auto n = count(); n > 0; --n) run.problems.push_back(text());
     return run;
@@ -148,14 +149,15 @@ TEST(Json, KeysAndOrderAreStable) {
   const Json json = Json::parse(to_json(small_report()));
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, testing::ElementsAre("format", "version", "title", "started", "kvkeep_version", "libllama_version",
-                                         "model", "machine", "servers", "runs", "parts", "problems", "other_work"));
+  EXPECT_THAT(keys, testing::ElementsAre("format", "version", "finding", "title", "started", "kvkeep_version",
+                                         "libllama_version", "model", "machine", "servers", "runs", "parts", "problems",
+                                         "other_work"));
   EXPECT_EQ(json["format"], "kvkeep-bench-report");
   EXPECT_EQ(json["version"], 1);
   EXPECT_EQ(json["runs"][1].dump(),
             R"({"workload":"growing","title":"12 growing turns","server":"llama-server","variant":"default cache",)"
             R"("counted_by":"reply","bound":1.02,"kills":0,"sum_was_counted":false,"server_cpu_seconds":null,)"
-            R"("known_before":0,"problems":["turn main 3: status 503, Loading model"],"requests":)" +
+            R"("known_before":0,"refused":"","problems":["turn main 3: status 503, Loading model"],"requests":)" +
                 json["runs"][1]["requests"].dump() +
                 R"(,"totals":{"requests":3,"prompt_tokens":2180,"prefilled_tokens":2180,"ideal_tokens":1180,)"
                 R"("ratio":1.847457627118644,"ttft_ms":{"low_quartile":41.75,"median":42.5,"high_quartile":43.25}}})");
@@ -214,8 +216,8 @@ std::string path_of(const std::string& inside, const std::string& key) {
 }
 
 // Keys that later programs added to version 1: a report without them is complete.
-const std::set<std::string> kNewer = {"sum_was_counted", "server_cpu_seconds", "unmeasurable",
-                                      "other_work",      "known_before",       "is_count"};
+const std::set<std::string> kNewer = {"sum_was_counted", "server_cpu_seconds", "unmeasurable", "other_work",
+                                      "known_before",    "is_count",           "refused"};
 
 // Removes every key of every object, one at a time.
 void expect_each_key_missed(Json& json, const std::string& path, const Json& root, int& seen) {
@@ -224,7 +226,7 @@ void expect_each_key_missed(Json& json, const std::string& path, const Json& roo
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   for (const std::string& key : keys) {
-    if (key == "totals" || kNewer.contains(key)) continue;  // computed from the rest, or newer
+    if (key == "totals" || key == "finding" || kNewer.contains(key)) continue;  // computed from the rest, or newer
     const Json whole = json;
     json.erase(key);
     const Result<Report> read = read_json(root.dump());

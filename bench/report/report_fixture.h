@@ -145,6 +145,23 @@ inline Report report_without_an_answer() {
   return report;
 }
 
+// A peer that allows less than one of two workloads asks for.
+inline Report report_with_a_refusal() {
+  Report report = empty_report();
+  for (const char* const server : {"kvkeep", "llama-server"}) {
+    RunFigures run = run_of("growing", "12 growing turns", server);
+    run.requests = {request_of("turn main 1", 1000, 1000, 1000, 40), request_of("turn main 2", 1180, 180, 180, 8)};
+    report.runs.push_back(run);
+    run.workload = "choices";
+    run.title = "Several replies to each turn";
+    report.runs.push_back(run);
+  }
+  report.runs[2].requests[1].prefilled_tokens = 1180;
+  report.runs[3].requests.back() = failed_request("turn main 2", 400, "raise -np");
+  report.runs[3].refused = "request 2 (turn main 2): status 400: raise -np";
+  return report;
+}
+
 inline std::string hostile_text() {
   std::string text = "<script>alert(1)</script>\"' onload=x <!-- ]]> --> & &amp; | ` \\ \x01\x1b[31m\r\n\t\x7f";
   text += std::string("\0", 1) + "\xff\xfe\xc3(\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf";  // not UTF-8 in several ways

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "text/terminal.h"
 
@@ -17,11 +18,20 @@ constexpr std::size_t kMostProblemCharacters = 600;
 
 std::optional<Quartiles> ttft_of(const RunFigures& run) {
   std::vector<double> times;
+  if (!run.refused.empty()) return std::nullopt;
   for (const RequestFigures& request : run.requests) {
     if (!failed(request) && std::isfinite(request.ttft_ms)) times.push_back(request.ttft_ms);
   }
   if (times.empty()) return std::nullopt;
   return quartiles_of(std::move(times));
+}
+
+// The highest, and whether all others print the same.
+std::string range_of(const std::vector<double>& ratios) {
+  if (ratios.empty()) return "-";
+  const auto [least, most] = std::ranges::minmax(ratios);
+  const std::string highest = text::fixed(most, 2);
+  return text::fixed(least, 2) == highest ? highest : "up to " + highest;
 }
 
 std::string place(const RunFigures& run) { return named(run.workload) + " on " + server_and_variant(run) + ": "; }
@@ -49,7 +59,7 @@ RunSummary summary_of(const RunFigures& run) {
     summary.cached_tokens += request.cached_tokens;
     summary.failed += failed(request) ? 1 : 0;
   }
-  summary.answered = summary.failed < run.requests.size();
+  summary.answered = run.refused.empty() && summary.failed < run.requests.size();
   summary.ratio = run.ratio();
   summary.above_bound = run.bound && summary.ratio && *summary.ratio > *run.bound;
   return summary;
@@ -84,6 +94,27 @@ std::vector<const RunFigures*> by_workload(const Report& report) {
   std::vector<const RunFigures*> runs;
   for (const auto& group : groups) runs.insert(runs.end(), group.begin(), group.end());
   return runs;
+}
+
+std::string finding_of(const Report& report) {
+  std::vector<std::pair<std::string, std::vector<double>>> servers;  // in the order played
+  for (const RunFigures& run : report.runs) {
+    const std::string name = server_and_variant(run);
+    auto server = std::ranges::find(servers, name, &std::pair<std::string, std::vector<double>>::first);
+    if (server == servers.end()) server = servers.insert(servers.end(), {name, {}});
+    if (const auto ratio = run.ratio()) server->second.push_back(*ratio);
+  }
+  std::string finding;
+  for (const auto& [name, ratios] : servers) finding += (finding.empty() ? "" : ", ") + name + " " + range_of(ratios);
+  return finding;
+}
+
+std::vector<std::string> refusals_of(const Report& report) {
+  std::vector<std::string> lines;
+  for (const RunFigures& run : report.runs) {
+    if (!run.refused.empty()) lines.push_back(place(run) + text::printable(run.refused, kMostProblemCharacters));
+  }
+  return lines;
 }
 
 std::vector<std::string> problems_of(const Report& report) {

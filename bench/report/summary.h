@@ -22,7 +22,8 @@ struct RunSummary {
   std::size_t failed = 0;            // requests
   std::optional<Quartiles> ttft_ms;  // of answered requests; none: none was answered
   std::optional<double> ratio;       // none: no prompt had a new position
-  bool answered = false;             // any request was; without answers a run's counts are unknown, not 0
+  // Some request was answered, and none refused; else a run's counts are unknown, not 0.
+  bool answered = false;
   bool above_bound = false;
 };
 
@@ -45,6 +46,11 @@ std::string title_of(const RunFigures& run);
 // Groups the runs of each workload; workloads and their runs are in the order played.
 std::vector<const RunFigures*> by_workload(const Report& report);
 
+// Returns the ratios in one line, which opens a report: "kvkeep 1.00, llama-server up to 3.67"; "" if nothing was
+// played.
+std::string finding_of(const Report& report);
+// Returns one line per workload that a server refused, with its reason.
+std::vector<std::string> refusals_of(const Report& report);
 // Returns one line per problem: failures in runs, ratios above their bounds, parts that miss their goals, then the
 // report's own problems.
 std::vector<std::string> problems_of(const Report& report);

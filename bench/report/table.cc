@@ -18,8 +18,11 @@ using enum text::TextTable::Align;
 
 void add_line(std::string& out, const std::string& text) { out += text::wrapped(text, kMostColumns, kIndent); }
 
-// The measured programs, the machine, versions and flags.
+// The result, then the measured programs, the machine, versions and flags.
 void add_header(std::string& out, const Report& report) {
+  if (const std::string finding = finding_of(report); !finding.empty()) {
+    add_line(out, finding + ": tokens prefilled for each token that was never computed before");
+  }
   add_line(out, fmt::format("{}, {}", named(report.title), named(report.started)));
   add_line(out, fmt::format("kvkeep {}, libllama {}, model {}", named(report.kvkeep_version),
                             named(report.libllama_version), named(report.model)));
@@ -36,20 +39,24 @@ const char* mark_of(const RunFigures& run) {
   return run.sum_was_counted ? "=" : "*";
 }
 
+std::string trouble_of(const RunFigures& run, const RunSummary& summary) {
+  if (!run.refused.empty()) return " (refused)";
+  return summary.failed == 0 ? "" : fmt::format(" ({} failed)", summary.failed);
+}
+
 std::vector<std::string> row_of(const RunFigures& run, bool same_workload) {
   const RunSummary summary = summary_of(run);
   const auto count = [&](std::uint64_t tokens) { return summary.answered ? fmt::format("{}", tokens) : "-"; };
-  return {
-      same_workload ? "" : named(run.workload),
-      server_and_variant(run),
-      fmt::format("{}{}", run.requests.size(), summary.failed == 0 ? "" : fmt::format(" ({} failed)", summary.failed)),
-      (summary.ratio ? text::fixed(*summary.ratio, 3) : "-") + (summary.above_bound ? "!" : " "),
-      run.bound ? text::measured(*run.bound) : "",
-      count(summary.prefilled_tokens) + mark_of(run),
-      count(summary.ideal_tokens),
-      count(summary.cached_tokens),
-      summary.ttft_ms ? spread(*summary.ttft_ms, 1) : "-",
-      run.server_cpu_s ? text::measured(*run.server_cpu_s) : "-"};
+  return {same_workload ? "" : named(run.workload),
+          server_and_variant(run),
+          fmt::format("{}{}", run.requests.size(), trouble_of(run, summary)),
+          (summary.ratio ? text::fixed(*summary.ratio, 3) : "-") + (summary.above_bound ? "!" : " "),
+          run.bound ? text::measured(*run.bound) : "",
+          count(summary.prefilled_tokens) + mark_of(run),
+          count(summary.ideal_tokens),
+          count(summary.cached_tokens),
+          summary.ttft_ms ? spread(*summary.ttft_ms, 1) : "-",
+          run.server_cpu_s ? text::measured(*run.server_cpu_s) : "-"};
 }
 
 void add_runs(std::string& out, const Report& report) {
@@ -112,6 +119,11 @@ void add_list(std::string& out, const std::string& title, const std::vector<std:
   if (lines.size() > kMostProblems) out += fmt::format("- and {} more\n", lines.size() - kMostProblems);
 }
 
+void add_refusals(std::string& out, const Report& report) {
+  const std::vector<std::string> lines = refusals_of(report);
+  if (!lines.empty()) add_list(out, "\nNot played: the server refuses a request of the workload\n", lines);
+}
+
 void add_unmeasurable(std::string& out, const Report& report) {
   if (!report.other_work.empty()) out += "\n", add_line(out, text::printable(report.other_work, kMostFlagCharacters));
   const std::vector<std::string> lines = unmeasurable_parts(report);
@@ -172,6 +184,7 @@ std::string to_table(const Report& report) {
   add_header(out, report);
   add_runs(out, report);
   add_parts(out, report);
+  add_refusals(out, report);
   add_unmeasurable(out, report);
   add_problems(out, report);
   return out;

@@ -26,7 +26,10 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Table, IsExactlyThis) {
-  EXPECT_EQ(to_table(small_report()), R"(kvkeep bench, 2026-11-20T18:04:11Z
+  EXPECT_EQ(
+      to_table(small_report()),
+      R"(kvkeep 1.00, llama-server (default cache) 1.85: tokens prefilled for each token that was never computed before
+kvkeep bench, 2026-11-20T18:04:11Z
 kvkeep 0.1.0, libllama 0.7.0, model small.gguf (llama, 12M parameters, F16)
 2 x AMD EPYC, 24 GiB of memory, Debian GNU/Linux 12
 kvkeep 0.1.0: serve -c 8192 -t 1 --restore always
@@ -91,6 +94,32 @@ TEST(AllForms, AMissingMeasurementIsNoFigure) {
   EXPECT_THAT(table, testing::ContainsRegex("refused +llama-server +1 \\(1 failed\\) +- +- +- +- +- +-\n"));
   EXPECT_THAT(to_json(report), HasSubstr("\"ratio\": null"));
   EXPECT_THAT(table, Not(HasSubstr("0.000")));
+}
+
+TEST(AllForms, ARefusedWorkloadIsANoteAndNoProblem) {
+  const Report report = report_with_a_refusal();
+  EXPECT_EQ(report.runs[3].ratio(), std::nullopt);
+  EXPECT_EQ(problems_of(report), std::vector<std::string>{});
+  const std::string reason = "choices on llama-server: request 2 (turn main 2): status 400: raise -np";
+  EXPECT_EQ(refusals_of(report), std::vector{reason});
+  const std::string table = to_table(report);
+  EXPECT_THAT(table, testing::ContainsRegex("llama-server +2 \\(refused\\) +- +- +- +- +- +-\n"));
+  EXPECT_THAT(table, HasSubstr("\nNot played: the server refuses a request of the workload\n- " + reason + "\n"));
+  const auto again = read_json(to_json(report));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(refusals_of(*again), std::vector{reason});
+}
+
+TEST(AllForms, OpenWithWhatWasFound) {
+  Report report = report_with_a_refusal();
+  EXPECT_EQ(finding_of(report), "kvkeep 1.00, llama-server 1.85") << "the refused workload counts nothing";
+  report.runs[3] = report.runs[0];
+  report.runs[3].server = "llama-server";
+  EXPECT_EQ(finding_of(report), "kvkeep 1.00, llama-server up to 1.85");
+  EXPECT_TRUE(to_table(report).starts_with("kvkeep 1.00, llama-server up to 1.85: "));
+  EXPECT_THAT(to_json(report), HasSubstr("\"finding\": \"kvkeep 1.00, llama-server up to 1.85\""));
+  EXPECT_EQ(finding_of(report_without_an_answer()), "llama-server -");
+  EXPECT_EQ(finding_of(Report{}), "");
 }
 
 TEST(AllForms, ProblemsOfNoRunAreListed) {

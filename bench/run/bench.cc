@@ -84,6 +84,7 @@ class Bench {
     PlayOptions play_options;
     play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else the model is unknown
     play_options.must_be_counted = contestant.is_kvkeep;
+    play_options.may_refuse = !contestant.is_kvkeep;
     play_options.on_request = [&](const RunFigures& so_far) { show(so_far.requests.size()); };
     TRY_ASSIGN(Played played, contestant.url.empty() ? play_started(workload, contestant, play_options)
                                                      : play_running(workload, contestant, play_options));
@@ -144,7 +145,7 @@ class Bench {
     const auto bytes_before = bytes_passed(process);
     TRY_ASSIGN(Played played, play(workload, server, play_options, interrupt_));
     if (contestant.is_bounded) played.figures.bound = ratio_bound(memory_state_of(process.log()), workload);
-    if (workload.pictures() > 0) add_encoder_calls(workload, contestant, played);
+    if (workload.pictures() > 0 && played.figures.refused.empty()) add_encoder_calls(workload, contestant, played);
     if (!process.ended() && measures_writes(workload, contestant, played.figures)) {
       Result<std::vector<PartFigures>> written =
           measure_written(process, {.directory = disk_directory(directory.path()),

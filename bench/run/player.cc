@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <utility>
@@ -18,6 +19,12 @@ namespace {
 
 constexpr int kDeathMs = 1'000;  // a server that broke a connection may be dying
 constexpr int kSettleMs = 200;   // work that a server does after the last reply counts for it, too
+
+// The server is there, understands the request, and does not do that: more choices, or a longer prompt, than it takes.
+bool is_refusal(const Exchange& exchange) {
+  const std::initializer_list<int> refusals = {400, 413, 422, 501};
+  return exchange.broken.empty() && std::ranges::find(refusals, exchange.status) != refusals.end();
+}
 
 struct Conversation {
   Json messages = Json::array();
@@ -47,7 +54,7 @@ class Player {
     encoded_before_ = encoded_pieces();
   }
 
-  // Returns the error that ended the run; step_label() then says where.
+  // Returns the error that ended the run; place() then says where.
   Status play() {
     for (std::size_t i = 0; i < workload_.steps.size(); ++i) {
       step_number_ = i;
@@ -56,7 +63,13 @@ class Player {
     check_totals();
     return {};
   }
-  const std::string& step_label() const { return label_; }
+  // Where the run ended early: at a request, or at a step before it.
+  std::string place() const {
+    const std::vector<RequestFigures>& requests = played_.figures.requests;
+    const bool was_sent = !requests.empty() && !requests.back().error.empty();
+    return was_sent ? fmt::format("request {} ({})", requests.size(), label_)
+                    : fmt::format("{}, before request {}", label_, requests.size() + 1);
+  }
   Played& played() { return played_; }
 
  private:
@@ -124,8 +137,8 @@ class Player {
     if (!exchange.answered()) return give_up(request, exchange);
     const std::uint64_t decoded = decoded_ids() - decoded_before;
     decoded_in_requests_ += decoded;
-    const ReplyFacts& facts = claims_of_all_choices(exchange.facts);
-    TRY_ASSIGN(const std::vector<TokenId> sampled, client_.tokenize(facts.text));
+    TRY_ASSIGN(const std::vector<TokenId> sampled, client_.tokenize(exchange.facts.text));
+    const ReplyFacts& facts = claims_of_all_choices(exchange.facts, sampled.size());
     if (asked.pictures() > 0 && picture_tokens_ == 0) learn_of_pictures(asked, facts);
     const std::vector<TokenId> prompt = asked.ids(picture_tokens_);
     played_.encoded_pieces = encoded_pieces() - encoded_before_;
@@ -152,8 +165,11 @@ class Player {
     if (picture_tokens_ == 0) problem("the reply's prompt_tokens leave no room for a picture");
   }
 
-  // Timings are those of one choice, usage is that of all.
-  const ReplyFacts& claims_of_all_choices(ReplyFacts& facts) const {
+  // Timings are those of one choice, usage is that of all; but llama-server's usage of a stream counts one choice's
+  // tokens, which is no claim about all.
+  const ReplyFacts& claims_of_all_choices(ReplyFacts& facts, std::size_t sampled_by_one) const {
+    if (workload_.choices > 1 && options_.may_refuse && facts.reply_tokens == sampled_by_one)
+      facts.reply_tokens.reset();
     if (workload_.choices > 1 && facts.prompt_tokens && facts.cached_tokens)
       facts.prefilled_tokens = *facts.prompt_tokens - std::min(*facts.prompt_tokens, *facts.cached_tokens);
     return facts;
@@ -164,6 +180,8 @@ class Player {
     request.status = exchange.broken.empty() ? exchange.status : 0;
     request.error = exchange.failure();
     played_.figures.requests.push_back(request);
+    if (options_.may_refuse && is_refusal(exchange))
+      played_.figures.refused = fmt::format("{}: {}", place(), request.error);
     return io_error(request.error);
   }
 
@@ -275,7 +293,7 @@ class Player {
   Played played_;
 };
 
-// Returns, in one line, why a run ended early and where: at a request, or at a step before it.
+// Returns, in one line, why a run ended early and where.
 std::string last_problem(const PlayedServer& server, const std::string& where, const Error& error) {
   std::string what = error.message;
   if (server.process != nullptr) {
@@ -304,15 +322,10 @@ Result<Played> play(const Workload& workload, const PlayedServer& server, const 
   Player player(workload, server, options, *client);
   const Status status = player.play();
   TRY(interrupt.check());
-  if (!status) {
-    RunFigures& figures = player.played().figures;
-    const bool was_sent = !figures.requests.empty() && !figures.requests.back().error.empty();
-    const std::string where =
-        was_sent ? fmt::format("request {} ({})", figures.requests.size(), player.step_label())
-                 : fmt::format("{}, before request {}", player.step_label(), figures.requests.size() + 1);
-    figures.problems.push_back(last_problem(server, where, status.error()));
-  }
-  player.played().figures.server_cpu_s = cpu_seconds_of(server);
+  RunFigures& figures = player.played().figures;
+  if (!figures.refused.empty()) return std::move(player.played());
+  if (!status) figures.problems.push_back(last_problem(server, player.place(), status.error()));
+  figures.server_cpu_s = cpu_seconds_of(server);
   return std::move(player.played());
 }
 

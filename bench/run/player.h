@@ -34,6 +34,8 @@ struct PlayOptions {
   bool text_is_exact = false;
   // If true, a server whose calls of libllama are not seen is a problem; if false, the claims of its replies are used.
   bool must_be_counted = false;
+  // A server that does not do what a request asks for ends the run without a problem.
+  bool may_refuse = false;
   bool cache_prompt = true;  // if false, requests ask kvkeep to compute everything anew
   // Called after each request, which is the last one of the figures.
   std::function<void(const RunFigures& so_far)> on_request = [](const RunFigures&) {};
@@ -49,8 +51,8 @@ struct Played {
   std::vector<double> own_costs;       // per request: CPU time of this thread during the request / the request's time
 };
 
-// kAborted if interrupted. Every other failure is a problem in the figures, with its request; if the rest cannot be
-// played, the run ends there.
+// kAborted if interrupted. A refusal is in the figures, see PlayOptions. Every other failure is a problem in the
+// figures, with its request; if the rest cannot be played, the run ends there.
 Result<Played> play(const Workload& workload, const PlayedServer& server, const PlayOptions& options,
                     Interrupt& interrupt);
 

@@ -247,7 +247,7 @@ TEST(BuiltinWorkloads, AreTheTenAndInOrder) {
     EXPECT_EQ(workload.name, kNames[i]);
     EXPECT_EQ(workload.requests(), kRequests[i]) << workload.name;
     EXPECT_EQ(workload.kills(), kKills[i]) << workload.name;
-    EXPECT_EQ(workload.choices, i == 8 ? 8u : 1u) << workload.name;
+    EXPECT_EQ(workload.choices, i == 8 ? 4u : 1u) << workload.name;
     EXPECT_EQ(workload.pictures(), i == 9 ? 6u : 0u) << workload.name;
   }
   EXPECT_EQ(builtin_workloads()[0].title, "12 growing turns");

@@ -30,6 +30,19 @@ class LlamaServerTest(BenchCase):
             self.assertGreater(request["cached_tokens"], 0)
         self.assertGreater(run["server_cpu_seconds"], 0)
 
+    def test_the_workloads_ask_for_no_more_choices_than_it_allows(self):
+        done = self.bench("--peer", SERVER, "--json", self.json, "9-choices")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        runs = json.loads(self.json.read_text())["runs"]
+        self.assertEqual([(run["refused"], run["problems"], len(run["requests"])) for run in runs], 2 * [("", [], 3)])
+
+    def test_more_choices_than_it_allows_are_a_refusal(self):
+        done = self.bench("--peer", f"{SERVER} -np 2", "--json", self.json, "9-choices")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run = next(run for run in json.loads(self.json.read_text())["runs"] if run["server"] == SERVER)
+        self.assertRegex(run["refused"], r"^request 1 \(turn main 1\): status 400: Field 'n'")
+        self.assertNotIn("problem", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,7 +4,7 @@
     mock_server.py MODE [ignored flags] --host ADDRESS --port N
 
 MODE: honest; lying (claims to have computed one token less than it counts); dying (kills itself at the third chat);
-busy (computes between chats, too); refusing (answers the third chat with 500); hanging (never answers the third chat);
+busy (computes between chats, too); refusing (answers the third chat with 500); narrow (with 400, as too much); hanging (never answers the third chat);
 missing (ends at once); loading (is never ready); other (knows no /apply-template); wordless (knows no /tokenize);
 unseen (counts nothing); silent (counts nothing, and does not say what it prefilled); recomputing (decodes 50 ids
 more before it is ready again).
@@ -85,6 +85,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         State.count(prompt + len(reply) - 1)
         if State.chats > CHATS_BEFORE_TROUBLE and MODE == "refusing":
             self.answer(500, {"error": {"message": "out of patience"}})
+            return
+        if State.chats > CHATS_BEFORE_TROUBLE and MODE == "narrow":
+            self.answer(400, {"error": {"message": "the prompt is too long for me"}})
             return
         self.stream(body, prompt, reply)
 

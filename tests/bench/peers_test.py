@@ -32,6 +32,33 @@ class PeersTest(BenchCase):
         self.assertIn(f"three {name}: - (problems)", done.stderr)
         self.assertRegex(done.stdout, rf"{name} +0 +- +- +- +-")
 
+    def test_a_workload_that_a_peer_refuses_has_no_figures_and_is_no_problem(self):
+        page = self.directory / "report.html"
+        done, run = self.bench_mock("narrow", "--html", page)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(run["problems"], [])
+        self.assertEqual(run["refused"], "request 3 (turn main 3): status 400: the prompt is too long for me")
+        self.assertEqual((run["totals"]["ratio"], run["totals"]["ttft_ms"], run["server_cpu_seconds"]), (None, None, None))
+        name = pathlib.Path(sys.executable).name
+        self.assertIn(f"three {name}: - (refused)", done.stderr)
+        self.assertRegex(done.stdout, rf"{name} +3 \(refused\) +- +- +- +- +- +-\n")
+        self.assertIn("Not played: the server refuses a request of the workload\n"
+                      f"- three on {name}: {run['refused']}", done.stdout)
+        self.assertNotIn("problem", done.stdout)
+
+    def test_other_failures_of_a_peer_are_problems(self):
+        done, run = self.bench_mock("refusing")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(run["refused"], "")
+        self.assertIn("request 3 (turn main 3): status 500: out of patience; the rest was not played", run["problems"])
+
+    def test_a_report_opens_with_what_was_found(self):
+        done, run = self.bench_mock("honest")
+        found = f"kvkeep 1.00, {run['server']} {run['totals']['ratio']:.2f}"
+        self.assertEqual(done.stdout.splitlines()[0],
+                         f"{found}: tokens prefilled for each token that was never computed before")
+        self.assertEqual(json.loads(self.json.read_text())["finding"], found)
+
     def test_parity_that_cannot_be_measured_costs_nothing_else(self):
         done, _ = self.bench_mock("missing", "--parity")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)

@@ -21,11 +21,15 @@ bool write_file(const std::string& path, const std::string& text) {
 }
 
 int write_all(const char* directory) {
-  const std::pair<const char*, Report> reports[] = {
-      {"good", realistic_report(false)}, {"problems", realistic_report(true)},
-      {"hostile", hostile_report()},     {"huge", huge_report(3, 10'000)},
-      {"wide", huge_report(70, 2'000)},  {"unanswered", report_without_an_answer()},
-      {"small", small_report()},         {"empty", Report{}}};
+  const std::pair<const char*, Report> reports[] = {{"good", realistic_report(false)},
+                                                    {"problems", realistic_report(true)},
+                                                    {"hostile", hostile_report()},
+                                                    {"huge", huge_report(3, 10'000)},
+                                                    {"wide", huge_report(70, 2'000)},
+                                                    {"unanswered", report_without_an_answer()},
+                                                    {"refused", report_with_a_refusal()},
+                                                    {"small", small_report()},
+                                                    {"empty", Report{}}};
   for (const auto& [name, report] : reports) {
     if (!write_file(fmt::format("{}/{}.html", directory, name), to_html(report))) {
       fmt::print(stderr, "make_report: cannot write {}/{}.html\n", directory, name);

@@ -63,7 +63,7 @@ class PageTest(unittest.TestCase):
                 for row in re.findall(r"<tr>.*?</tr>", page.tree, re.DOTALL)]
 
     def test_pages_are_silent(self):
-        for name in ("empty", "good", "hostile", "huge", "problems", "small", "unanswered", "wide"):
+        for name in ("empty", "good", "hostile", "huge", "problems", "refused", "small", "unanswered", "wide"):
             with self.subTest(name):
                 self.assertEqual(self.open(name).console, [])
 
@@ -118,6 +118,22 @@ class PageTest(unittest.TestCase):
         self.assertIn("0 requests, none was answered.", page.drawn)
         self.assertNotIn("0.000", page.drawn)
         self.assertIn("parity: llama-server did not start", page.drawn)
+
+    def test_a_refused_workload_is_noted_and_no_problem(self):
+        page = self.open("refused")
+        self.assertIn(["llama-server", "–", "", "", "2 refused", "–", "–", "–", "–", "–"], self.rows(page))
+        reason = "request 2 (turn main 2): status 400: raise -np"
+        self.assertIn(f"<li>choices on llama-server: {reason}</li>", page.drawn)
+        self.assertIn(f"Refused at {reason}.", page.drawn)
+        self.assertNotIn('id="problems"', page.drawn)
+        self.assertNotIn('class="bad"', page.drawn)
+
+    def test_the_page_opens_with_what_was_found(self):
+        text = text_of(self.open("refused").drawn).split("\n")
+        lines = [line for line in map(str.strip, text) if line]
+        title = lines.index("kvkeep bench")  # after words for browsers without scripts
+        self.assertEqual(lines[title + 1], "kvkeep 1.00, llama-server 1.85")
+        self.assertNotIn("never computed before", text_of(self.open("empty").drawn))
 
     def test_claims_and_doubts_are_reported(self):
         unseen = '\n   "server_cpu_seconds": null'

@@ -7,8 +7,11 @@ export const known = (request, count) => count === 0 && failed(request) ? null :
 export const serverOf = run => run.server + (run.variant ? ` (${run.variant})` : "");
 export const titleOf = run => run.title || run.workload;
 export const isAboveBound = run => run.bound !== null && run.totals.ratio !== null && run.totals.ratio > run.bound;
-export const isAnswered = run => run.requests.some(request => !failed(request));
+export const isRefused = run => Boolean(run.refused);
+export const isAnswered = run => !isRefused(run) && run.requests.some(request => !failed(request));
 export const sumOf = (run, key) => run.requests.reduce((sum, request) => sum + request[key], 0);
+
+export const refusalsOf = report => report.runs.filter(isRefused).map(run => `${run.workload} on ${serverOf(run)}: ${run.refused}`);
 
 export function problemsOf(report) {
   const found = [];

@@ -4,7 +4,7 @@ import {render} from "preact";
 import {useState} from "preact/hooks";
 import {drawable, Figure, Key, Path, Plot} from "../shared/plot.jsx";
 import {fixed, grouped, isNumber, measured, plural, shown} from "../shared/text.js";
-import {badness, byWorkload, excess, failed, isAboveBound, isAnswered, known, problemsOf, serverOf, slowness, sumOf, thinned, titleOf} from "./figures.js";
+import {badness, byWorkload, excess, failed, isAboveBound, isAnswered, isRefused, known, problemsOf, refusalsOf, serverOf, slowness, sumOf, thinned, titleOf} from "./figures.js";
 
 const report = JSON.parse(document.getElementById("report").textContent);
 // Long runs are thinned: a browser draws this many without a pause.
@@ -74,16 +74,21 @@ function RatioBar({run, longest}) {
 
 // --- sections ---
 
-function ProblemList() {
-  const found = problemsOf(report);
-  if (found.length === 0) return null;
+function ListOf({id, title, style, lines}) {
+  if (lines.length === 0) return null;
   return (
-    <Section id="problems" title={plural(found.length, "problem")} style="problems">
-      <ul>{found.slice(0, MOST_ROWS).map(problem => <li>{shown(problem)}</li>)}</ul>
-      {found.length > MOST_ROWS && <Soft>{grouped(found.length - MOST_ROWS)} more are in the JSON.</Soft>}
+    <Section id={id} title={title} style={style}>
+      <ul>{lines.slice(0, MOST_ROWS).map(line => <li>{shown(line)}</li>)}</ul>
+      {lines.length > MOST_ROWS && <Soft>{grouped(lines.length - MOST_ROWS)} more are in the JSON.</Soft>}
     </Section>
   );
 }
+
+function ProblemList() {
+  const lines = problemsOf(report);
+  return <ListOf id="problems" title={plural(lines.length, "problem")} style="problems" lines={lines}/>;
+}
+const RefusalList = () => <ListOf id="refusals" title="Not played: the server refuses a request of the workload" lines={refusalsOf(report)}/>;
 
 function Setting() {
   const {machine} = report;
@@ -104,11 +109,13 @@ function SummaryRow({run, workload, longest}) {
   const above = isAboveBound(run), bad = above ? "bad" : "", {ratio, ttft_ms: ttft} = run.totals;
   const count = tokens => isAnswered(run) ? grouped(tokens) : "–";
   const failures = run.requests.filter(failed).length;
+  const trouble = isRefused(run) ? <Noted text={grouped(run.requests.length)} note="refused"/>
+    : <Noted text={grouped(run.requests.length)} note={failures ? `${grouped(failures)} failed` : ""} style="bad"/>;
   return (
     <tr>{workload}<NameCell text={serverOf(run)}/><Cell style={bad}>{ratio === null ? "–" : fixed(ratio, 3)}</Cell>
       <Cell>{ratio !== null && <RatioBar run={run} longest={longest}/>}</Cell>
       <Cell style={bad}><Noted text={run.bound === null ? "" : measured(run.bound)} note={above ? "exceeded" : ""} style="bad"/></Cell>
-      <Cell><Noted text={grouped(run.requests.length)} note={failures ? `${grouped(failures)} failed` : ""} style="bad"/></Cell>
+      <Cell>{trouble}</Cell>
       <Cell><Noted text={count(run.totals.prefilled_tokens)} note={countedBy(run)}/></Cell><Cell>{count(run.totals.ideal_tokens)}</Cell>
       <Cell>{count(sumOf(run, "cached_tokens"))}</Cell>
       <Cell>{ttft ? <Noted text={fixed(ttft.median, 1)} note={`${fixed(ttft.low_quartile, 1)} to ${fixed(ttft.high_quartile, 1)}`}/> : "–"}</Cell>
@@ -147,6 +154,7 @@ function Parts() {
 }
 
 function runLine(run) {
+  if (isRefused(run)) return `Refused at ${run.refused}.`;
   if (!isAnswered(run)) return `${plural(run.requests.length, "request")}, none was answered.`;
   const {totals} = run, failures = run.requests.filter(failed).length;
   let line = `${plural(run.requests.length, "request")}, ${grouped(totals.prompt_tokens)} tokens in prompts, ` +
@@ -212,8 +220,9 @@ function Article({run}) {
 
 const Report = () => (
   <>
-    <header><h1>{shown(report.title, 120)}</h1><Soft>Started {shown(report.started, 120)}</Soft></header>
-    <main><ProblemList/><Setting/><Summary/><Parts/>
+    <header><h1>{shown(report.title, 120)}</h1>
+      {report.finding && <p><b>{shown(report.finding)}</b>: tokens prefilled for each token that was never computed before</p>}<Soft>Started {shown(report.started, 120)}</Soft></header>
+    <main><ProblemList/><Setting/><Summary/><RefusalList/><Parts/>
       {report.runs.length > 0 && <Section id="runs" title="Runs">{byWorkload(report).flat().map(run => <Article run={run}/>)}</Section>}</main>
   </>
 );
