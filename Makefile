@@ -57,8 +57,12 @@ install: ## the program, its man page, docs and services into PREFIX (default: /
 	DESTDIR='$(DESTDIR)' LLAMA_SERVER='$(LLAMA_SERVER)' cmake --install build --prefix '$(PREFIX)'
 	@rm -f build/install_manifest.txt
 
-deb: build ## a Debian package, in build/packages
-	@command -v dpkg-shlibdeps >/dev/null || { echo "install dpkg-dev first: it finds what the package needs"; exit 1; }
+# The tools come first: without them, minutes of building would end in nothing.
+deb: ## a Debian package, in build/packages
+	@scripts/setup package
+	@for tool in dpkg-shlibdeps file; do command -v $$tool >/dev/null || \
+	  { echo "make deb needs $$tool, to find what the package depends on: install dpkg-dev and file"; exit 1; }; done
+	@$(MAKE) --no-print-directory build
 	cpack --config build/CPackConfig.cmake
 
 all: setup build/build.ninja ## the program and all tests
