@@ -58,9 +58,8 @@ void add_totals(std::vector<Line>& lines, const View& view, std::size_t columns)
     }
   }
   pieces.push_back({{"prefilled "}, {compact(view.totals.prefilled), Style::kStrong}});
-  if (view.new_tokens > 0) {
-    const std::uint64_t fresh = std::min(view.new_tokens, view.totals.prefilled);
-    pieces.back().push_back({fmt::format(", {} new", percent(fresh, view.totals.prefilled)), Style::kSoft});
+  if (view.again_tokens > 0) {
+    pieces.back().push_back({fmt::format(", {} again", compact(view.again_tokens)), Style::kSoft});
   }
   add_pieces(lines, pieces, columns);
 }

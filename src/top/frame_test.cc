@@ -26,7 +26,7 @@ View sample(std::size_t past = 3) {
   view.totals = {900'000, 50'000, 20'000, 0, 30'000};
   view.saved_s = 750;
   view.saved_ever_s = 90'000;
-  view.new_tokens = 29'400;
+  view.again_tokens = 600;
   view.tiers = {{"memory", 1'500, 32'768}, {"ram", 3ULL << 30, 8ULL << 30}, {"disk", 20ULL << 30}};
   view.running = {{.number = 12,
                    .state = "decoding",
@@ -87,7 +87,7 @@ const Look kLook{.now_s = 1'002};
 TEST(Frame, ShowsEachPartAtTheSizeOfAnOldTerminal) {
   const std::string text = plain_text(frame(sample(), kLook, {80, 24}));
   for (const char* part :
-       {"kvkeep top  small.gguf  sliceable  up 1 h 7 min", "live", "reused 97.0 % of 1M", "prefilled 30k, 98.0 % new",
+       {"kvkeep top  small.gguf  sliceable  up 1 h 7 min", "live", "reused 97.0 % of 1M", "prefilled 30k, 600 again",
         "saved 12 min 30 s (1 d 1 h ever)", "1.5k of 32.8k tokens", "3 GiB of 8 GiB", "Running 1, waiting 1",
         "321 written, 31.2/s", "9.05k     40  1.24 s", "volatile text", "failed", "q quits"}) {
     EXPECT_THAT(text, HasSubstr(part)) << text;
@@ -344,7 +344,7 @@ TEST(Frame, FitsIntoAnyTerminal) {
 TEST(Frame, CutsNoFigureOnANarrowScreen) {
   View view = sample();
   view.totals = {899'000'000'000, 99'900'000'000, 0, 0, 99'900'000'000};
-  view.new_tokens = 88'800'000'000;
+  view.again_tokens = 88'800'000'000;
   view.saved_s = 86'000;
   view.saved_ever_s = 8e6;
   view.past[0].tokens = {123'000, 0, 456'000, 0, 45'600};
@@ -362,7 +362,7 @@ TEST(Frame, CutsNoFigureOnANarrowScreen) {
     look.explains = true;
     text += plain_text(frame(view, look, {columns, 30}));
     for (const char* part :
-         {"reused 90.9 % of 1.1T", "saved 23 h 53 min (92 d 14 h ever)", "prefilled 99.9G, 88.9 % new",
+         {"reused 90.9 % of 1.1T", "saved 23 h 53 min (92 d 14 h ever)", "prefilled 99.9G, 88.8G again",
           "of 32.8k tokens", "20 GiB of 63 GiB", "321 written, 31.2/s", "  579k  45.6k  58 min",
           "1.1M 12.3k of 45.7k volatile te", "12.3k     17    1 min 0123456789abcdef", "1.23k  75.0 %       250    now",
           "[2:causes]", "4:tenants", "p pauses", "░ prefilled", "chatcmpl-0123456789abcdef01234567", "reuse more"}) {

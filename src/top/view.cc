@@ -170,7 +170,7 @@ void read_totals(const Json& json, View& view) {
   const Json& sources = member(json, "prompt_tokens");
   view.totals = {count_of(sources, "memory"), count_of(sources, "ram"), count_of(sources, "disk"),
                  count_of(sources, "shared"), count_of(sources, "prefill")};
-  view.new_tokens = count_of(sources, "new");
+  view.again_tokens = count_of(sources, "again");
   view.saved_s = number_of(member(json, "saved"), "seconds");
   view.saved_ever_s = number_of(member(member(json, "saved"), "ever"), "seconds");
   view.requests = count_of(member(json, "requests"), "accepted");

@@ -106,7 +106,7 @@ struct View {
   Tokens totals = {};
   std::optional<double> saved_s = {};       // since the server's start
   std::optional<double> saved_ever_s = {};  // of all servers on its directory
-  std::uint64_t new_tokens = 0;             // of the prefilled ones, those never computed after the same text before
+  std::uint64_t again_tokens = 0;           // of the prefilled ones, those that were computed before
   std::vector<Tier> tiers = {};
   std::vector<std::string> problems = {};
   std::vector<RequestView> running = {};

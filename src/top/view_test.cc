@@ -18,7 +18,7 @@ constexpr std::string_view kCache = R"({
   "cells": {"total": 4096, "used": 100, "shared": 0},
   "tiers": [{"name": "ram", "used_bytes": 10, "budget_bytes": 100}, {"name": "disk", "used_bytes": 5, "stopped": true},
             {"name": "shared", "published_bytes": 9}],
-  "prompt_tokens": {"memory": 100, "ram": 20, "disk": 3, "prefill": 40, "new": 32},
+  "prompt_tokens": {"memory": 100, "ram": 20, "disk": 3, "prefill": 40, "new": 32, "again": 8},
   "saved": {"tokens": 123, "seconds": 12.5, "ever": {"tokens": 200, "seconds": 90}}, "requests": {"accepted": 7, "running": 1, "waiting": 2},
   "running": [{"task": 5, "prompt_tokens": 50, "ram_tokens": 20, "prefilled_tokens": 30, "predicted_tokens": 9,
                "queue_ms": 10, "prompt_ms": 75, "predicted_ms": 400, "state": "decoding",
@@ -36,7 +36,7 @@ TEST(View, ReadsTheCache) {
   EXPECT_EQ(view.requests, 7U);
   EXPECT_EQ(view.totals.cached(), 123U);
   EXPECT_EQ(view.totals.sum(), 163U);
-  EXPECT_EQ(view.new_tokens, 32U);
+  EXPECT_EQ(view.again_tokens, 8U);
   EXPECT_EQ(view.saved_s, 12.5);
   EXPECT_EQ(view.saved_ever_s, 90);
   ASSERT_THAT(view.tiers, SizeIs(4));
@@ -150,7 +150,7 @@ TEST(View, TakesWhateverAServerSays) {
   EXPECT_EQ(view.model, "");
   EXPECT_EQ(view.waiting, 0U);
   EXPECT_EQ(view.uptime_s, std::nullopt);
-  EXPECT_EQ(view.new_tokens, 0U);
+  EXPECT_EQ(view.again_tokens, 0U);
   EXPECT_THAT(view.tiers, IsEmpty());
   ASSERT_THAT(view.running, SizeIs(3));
   EXPECT_EQ(view.running[2].number, 0U);

@@ -68,7 +68,7 @@ class MetricsAndTrace(ServerCase):
                              sum(line["cache_tokens"][source] for line in started), source)
         missed = collections.Counter()
         for line in started:
-            missed[line["cache_miss_reason"]] += line["effective_prompt_tokens"] - line["cached_tokens"]
+            missed[line["cache_miss_reason"]] += line["prefilled_tokens"]
         self.assertEqual(value("kvkeep_prompt_tokens_total", source="prefill"), missed.total())
         for name in [name for name in values if name.startswith("kvkeep_missed_tokens_total")]:
             reason = re.search(r'reason="([^"]+)"', name)[1]

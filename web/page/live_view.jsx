@@ -19,7 +19,7 @@ function Tiles({cache}) {
       <Tile name="Reused of all prompts" value={percent(cached, totals.prompt)} note={`${compact(cached)} of ${compact(totals.prompt)} tokens`}/>
       <Tile name="Time saved since start" value={totals.savedS === null ? "–" : duration(totals.savedS)} note={saved}/>
       <Tile name="Prefilled" value={compact(totals.prefilled)}
-            note={totals.fresh === null ? "tokens" : `tokens, ${percent(Math.min(totals.fresh, totals.prefilled), totals.prefilled)} new`}/>
+            note={totals.again === null ? "tokens" : `tokens, ${totals.again > 0 ? compact(totals.again) : "none"} of them again`}/>
       <Tile name="Now" value={`${running.length} running`} note={`${cache.waiting} waiting`}/>
     </dl>
   );

@@ -49,7 +49,7 @@ const problemsOf = reply => [
 ];
 
 export function readCache(reply) {
-  const sources = reply.prompt_tokens ?? {}, prefilled = count(sources.prefill), fresh = count(sources.new);
+  const sources = reply.prompt_tokens ?? {}, prefilled = count(sources.prefill);
   const cached = {memory: count(sources.memory), ram: count(sources.ram), disk: count(sources.disk), shared: count(sources.shared)};
   const started = number(reply.started), now = number(reply.now);
   return {
@@ -59,7 +59,7 @@ export function readCache(reply) {
     stored: JSON.stringify([reply.segments, reply.tokens, reply.points, list(reply.tiers).map(tier => tier.used_bytes)]),
     used: JSON.stringify([reply.requests?.accepted, list(reply.ended)[0]?.id]),
     totals: {requests: count(reply.requests?.accepted), ...cached, prefilled, prompt: cachedOf(cached) + prefilled, sampled: count(reply.predicted_tokens),
-             savedS: number(reply.saved?.seconds), savedEverS: number(reply.saved?.ever?.seconds), fresh: fresh > 0 ? fresh : null},
+             savedS: number(reply.saved?.seconds), savedEverS: number(reply.saved?.ever?.seconds), again: number(sources.again)},
     tiers: [...memoryOf(reply.cells), ...list(reply.tiers).map(readTier)],
     tenants: list(reply.tenants).map(readTenant),
     running: list(reply.running).map(readRunning),

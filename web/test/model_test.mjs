@@ -6,14 +6,14 @@ test("a reply of /cache becomes figures", () => {
   const read = readCache({model: "m", now: 1_060.5, started: 1_000, segments: 3, tokens: 90, points: 0,
     tiers: [{name: "ram", used_bytes: 5, budget_bytes: 10}, {name: "disk", used_bytes: 7, budget_bytes: 70, stopped: true, shared: true, keeper: false},
             {name: "shared", lookups: 1, loaded_bytes: 1024, published_bytes: 2048, failures: 1}],
-    prompt_tokens: {memory: 100, ram: 20, disk: 3, prefill: 40, new: 32}, saved: {tokens: 123, seconds: 12.5, ever: {seconds: 90}}, requests: {accepted: 7, waiting: 2},
+    prompt_tokens: {memory: 100, ram: 20, disk: 3, prefill: 40, new: 32, again: 8}, saved: {tokens: 123, seconds: 12.5, ever: {seconds: 90}}, requests: {accepted: 7, waiting: 2},
     cells: {total: 4096, used: 100, shared: 30}, tenants: [{number: 2, own: true, salted: true, requests: 3, prompt_tokens: 10, cached_tokens: 9, ram_bytes: 2048, disk_bytes: 4096, last: 1_050}],
     running: [{task: 5, prompt_tokens: 50, memory_tokens: 20, prefilled_tokens: 30, predicted_tokens: 9, queue_ms: 10, prompt_ms: 75, predicted_ms: 400, state: "decoding", waits_for: null},
               {task: 6, state: "waiting", waits_for: "place"}],
     ended: [{id: "a", kind: "chat", ended: 1_059, end: "error"}]});
   assert.equal(read.uptimeS, 60.5);
   assert.equal(read.totals.prompt, 163);
-  assert.equal(read.totals.fresh, 32);
+  assert.equal(read.totals.again, 8);
   assert.equal(read.totals.savedEverS, 90);
   assert.deepEqual(read.running.map(one => one.stage), ["decoding", "waiting"]);
   assert.deepEqual([read.running[0].ttftMs, read.running[0].tokensPerS, read.running[1].ttftMs], [85, 20, null]);
@@ -40,6 +40,7 @@ test("a reply of another version, or of nothing, is shown as far as it goes", ()
     assert.equal(read.model, "");
     assert.equal(read.totals.prompt, 0);
     assert.equal(read.uptimeS, null);
+    assert.equal(read.totals.again, null);
   }
   assert.equal(readExplained({}).size, 0);
   assert.deepEqual(readOffenders({}), []);

@@ -190,8 +190,9 @@ Json of_savings(const Savings& savings, const Work& now) {
 
 Json of_sources(const SchedulerStats& stats) {
   const RequestFigures& figures = stats.figures;
-  return {{"memory", figures.memory_tokens}, {"ram", figures.ram_tokens},        {"disk", figures.disk_tokens},
-          {"shared", figures.shared_tokens}, {"prefill", figures.missed_tokens}, {"new", figures.new_tokens}};
+  return {{"memory", figures.memory_tokens}, {"ram", figures.ram_tokens},         {"disk", figures.disk_tokens},
+          {"shared", figures.shared_tokens}, {"prefill", stats.prefilled_tokens}, {"new", figures.new_tokens},
+          {"again", figures.again_tokens}};
 }
 
 // What an operator has to mend, as sentences; one that a tier shows by itself is not repeated.

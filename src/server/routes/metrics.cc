@@ -127,7 +127,8 @@ std::vector<Metric> scheduler_metrics(const SchedulerStats& stats) {
 
 // ---- requests ----
 
-Metric tokens_by_source(const RequestFigures& figures) {
+Metric tokens_by_source(const SchedulerStats& stats) {
+  const RequestFigures& figures = stats.figures;
   return {Metric::Kind::kCounter,
           "kvkeep_prompt_tokens_total",
           "Tokens of prompts, by the source of their state.",
@@ -135,14 +136,14 @@ Metric tokens_by_source(const RequestFigures& figures) {
            {"source=\"ram\"", number(figures.ram_tokens)},
            {"source=\"disk\"", number(figures.disk_tokens)},
            {"source=\"shared\"", number(figures.shared_tokens)},
-           {"source=\"prefill\"", number(figures.missed_tokens)}}};
+           {"source=\"prefill\"", number(stats.prefilled_tokens)}}};
 }
 
 // Prompts and tokens by the reason for which no more was reused.
 std::vector<Metric> misses(const RequestFigures& figures) {
   using enum Metric::Kind;
   Metric prompts{kCounter, "kvkeep_prompts_total", "Prompts, by the reason why no more of them was reused.", {}};
-  Metric tokens{kCounter, "kvkeep_missed_tokens_total", "Tokens of these prompts that were not reused.", {}};
+  Metric tokens{kCounter, "kvkeep_missed_tokens_total", "Tokens of these prompts that were prefilled.", {}};
   for (std::size_t i = 0; i < kMissReasons; ++i) {
     const std::string reason = fmt::format("reason=\"{}\"", to_string(static_cast<MissReason>(i)));
     prompts.samples.push_back({reason, number(figures.missed[i].prompts)});
@@ -191,8 +192,8 @@ std::vector<Metric> moved(const std::string& name, const std::string& what, cons
 std::vector<Metric> request_metrics(const SchedulerStats& stats) {
   const RequestFigures& figures = stats.figures;
   std::vector<Metric> all = {
-      tokens_by_source(figures),
-      counter("kvkeep_new_tokens_total", "Tokens of prompts that were never seen after their prefix.",
+      tokens_by_source(stats),
+      counter("kvkeep_new_tokens_total", "Tokens prefilled that were never seen after their prefix.",
               number(figures.new_tokens)),
       gauge("kvkeep_prefilled_per_new_token", "Prompt tokens prefilled for each that was never seen, since the start.",
             quotient(number(stats.prefilled_tokens), number(figures.new_tokens))),
@@ -374,9 +375,9 @@ std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats
                                const std::optional<share::ShareCounters>& shared) {
   std::vector<Metric> all = llama_metrics(stats, before);
   for (std::vector<Metric> group :
-       {scheduler_metrics(stats), request_metrics(stats), unread_metrics(unread), savings(work_of(stats), ever),
-        cache_metrics(cache), moved("cache_written", "State written to disk", cache.written),
-        directory_metrics(cache.directory), shared_metrics(shared, stats.figures.shared_read)}) {
+       {scheduler_metrics(stats), request_metrics(stats), unread_metrics(unread), savings(work_of(stats), ever), cache_metrics(cache),
+        moved("cache_written", "State written to disk", cache.written), directory_metrics(cache.directory),
+        shared_metrics(shared, stats.figures.shared_read)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return all;

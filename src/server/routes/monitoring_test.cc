@@ -55,11 +55,11 @@ TEST(Metrics, EachIsDocumented) {
 
 TEST(Metrics, AreThoseOfTheStatistics) {
   SchedulerStats before;
-  before.note_prefilled(1'000, 5'000, 1);
+  before.note_prefilled({.why = MissReason::kNewTokens, .all = 1'000}, 5'000, 1);
   SchedulerStats stats = before;
   stats.running = 2;
   stats.waiting = 3;
-  stats.note_prefilled(500, 250, 900);
+  stats.note_prefilled({.why = MissReason::kNoPoint, .all = 500, .unseen = 300, .again = 200}, 250, 900);
   stats.note_predicted({.predicted_tokens = 2}, 20, 901);
   stats.note_predicted({.predicted_tokens = 3}, 30, 902);
   stats.note_call(1, false);
@@ -97,6 +97,9 @@ TEST(Metrics, AreThoseOfTheStatistics) {
   EXPECT_EQ(value_of(metrics, "kvkeep_breaks_total", "kind=\"volatile-text\""), 2);
   EXPECT_EQ(value_of(metrics, "kvkeep_lost_tokens_total", "kind=\"volatile-text\""), 100);
   EXPECT_EQ(value_of(metrics, "kvkeep_lost_tokens_total", "kind=\"damaged\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_prompt_tokens_total", "source=\"prefill\""), 1'500);
+  EXPECT_EQ(value_of(metrics, "kvkeep_missed_tokens_total", "reason=\"no-point\""), 500);
+  EXPECT_EQ(value_of(metrics, "kvkeep_new_tokens_total"), 300);
   EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"start\""), 400);
   EXPECT_EQ(value_of(metrics, "kvkeep_reused_tokens", "since=\"ever\""), 5'000);
   EXPECT_EQ(value_of(metrics, "kvkeep_saved_seconds", "since=\"start\""), 1.4) << "400 of 3.5 ms";

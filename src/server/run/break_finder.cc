@@ -156,7 +156,9 @@ std::shared_ptr<const FoundBreak> at_end(std::shared_ptr<const FoundBreak> found
 }
 
 double lost_ms(const explain::CacheBreak& found, const JobStats& stats) {
-  const std::size_t prefilled = stats.prompt_tokens - std::min(stats.cached_tokens, stats.prompt_tokens);
+  // A client that left took the time of the tokens until then; a request that was set aside computed some twice.
+  const std::size_t rest = stats.prompt_tokens - std::min(stats.cached_tokens, stats.prompt_tokens);
+  const std::size_t prefilled = std::min(rest, stats.prefilled_tokens);
   const double ms = std::max(stats.prompt_ms - stats.load_ms, 0.0);
   if (prefilled == 0) return 0;
   return ms * static_cast<double>(std::min(found.lost_tokens, prefilled)) / static_cast<double>(prefilled);

@@ -396,12 +396,19 @@ TEST(LostMs, IsTheLostTokensPartOfThePrefill) {
   JobStats stats;
   stats.prompt_tokens = 1'000;
   stats.cached_tokens = 200;
+  stats.prefilled_tokens = 800;
   stats.prompt_ms = 500;
   stats.load_ms = 100;
   EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 400}, stats), 200);
   EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 9'000}, stats), 400) << "at most all of it";
   stats.cached_tokens = 1'000;
   EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 400}, stats), 0);
+}
+
+TEST(LostMs, OfAClientThatLeftIsThatOfWhatWasComputed) {
+  const JobStats stats{.prompt_tokens = 1'000, .cached_tokens = 200, .prefilled_tokens = 100, .prompt_ms = 50};
+  EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 100}, stats), 50);
+  EXPECT_DOUBLE_EQ(lost_ms({.lost_tokens = 50}, stats), 25);
 }
 
 }  // namespace

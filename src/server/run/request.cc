@@ -24,6 +24,12 @@ std::size_t sampler_window(const engine::SamplingParams& params) {
   return std::max({std::size_t{64}, tokens(params.repeat_last_n), sequences});
 }
 
+// Of the tokens that were prefilled, those that were computed before, as at_end() will have them.
+std::size_t lost_so_far(const Request& request) {
+  if (request.found_break == nullptr || explain::bypasses_cache(request.found_break->found.kind)) return 0;
+  return std::min(request.found_break->found.lost_tokens, request.stats.prefilled_tokens);
+}
+
 // The ids of the next picture or sound from `at` on.
 std::optional<TokenRange> next_chunk(const Request& request, Position at) {
   const auto next = std::ranges::lower_bound(request.effective.media, at, {}, &TokenRange::begin);
@@ -315,6 +321,21 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .how = how,
           .error = error,
           .found = at_end(request.found_break, request.stats)};
+}
+
+PrefilledTokens count_prefilled(Request& request, std::size_t held, std::size_t tokens) {
+  JobStats& stats = request.stats;
+  // A request that resumes computes some tokens once more, and sampled ones as if they were of the prompt.
+  const std::size_t seen = std::max({stats.known_tokens, stats.cached_tokens, request.counted_to, held - tokens});
+  const std::size_t end = std::min(held, stats.prompt_tokens);
+  const std::size_t unseen = end - std::min(end, seen);
+  request.counted_to = std::max(request.counted_to, end);
+  const std::size_t lost_before = lost_so_far(request);
+  stats.prefilled_tokens += tokens;
+  return {.why = stats.miss,
+          .all = tokens,
+          .unseen = unseen,
+          .again = std::max(tokens - unseen, lost_so_far(request) - lost_before)};
 }
 
 double note_sampled(Request& request, TokenId token, double ms) {

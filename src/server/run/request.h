@@ -19,6 +19,7 @@
 #include "server/run/job.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
+#include "server/run/request_figures.h"
 #include "server/run/request_log.h"
 #include "server/run/restore.h"
 #include "server/run/search.h"
@@ -79,6 +80,7 @@ struct Request {
   std::uint32_t overtaken = 0;          // see policy::QueuedRequest
   Position captured_to = {};            // its last slice that was captured ended there
   std::size_t told_tokens = 0;          // tokens of the prompt that the last on_prefill reported
+  std::size_t counted_to = 0;           // the end of those that count_prefilled() counted
   std::unique_ptr<RequestTrace> trace;  // null: no trace is wanted
   // Further replies to the prompt (branches.h). They are here until its prefill ends, and ended by whatever ends it.
   std::vector<std::unique_ptr<Request>> branches;
@@ -187,6 +189,9 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
 
 // Splits requests into groups that may decode in one call, which has one set of scales of adapters.
 std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requests);
+
+// A model call prefilled this many tokens, after which the request's sequence holds `held`.
+PrefilledTokens count_prefilled(Request& request, std::size_t held, std::size_t tokens);
 
 // Counts and appends a sampled token, `ms` after the first one. Returns the time since the token before it.
 double note_sampled(Request& request, TokenId token, double ms);

@@ -13,22 +13,23 @@ double seconds(double ms) { return ms / 1e3; }
 }  // namespace
 
 void RequestFigures::note_start(const JobStats& stats, bool ahead) {
-  const std::size_t rest = stats.prompt_tokens - std::min(stats.prompt_tokens, stats.cached_tokens);
-  const std::size_t known = std::max(stats.known_tokens, stats.cached_tokens);
   memory_tokens += stats.memory_tokens;
   ram_tokens += stats.ram_tokens;
   disk_tokens += stats.disk_tokens;
   shared_tokens += stats.shared_tokens;
-  missed_tokens += rest;
-  new_tokens += stats.prompt_tokens - std::min(stats.prompt_tokens, known);
-  Missed& why = missed[static_cast<std::size_t>(stats.miss)];
-  ++why.prompts;
-  why.tokens += rest;
+  ++missed[static_cast<std::size_t>(stats.miss)].prompts;
   queue.add(seconds(stats.queue_ms));
   if (stats.load_ms > 0) load.add(seconds(stats.load_ms));
   if (ahead) return;
   reused_tokens += stats.cached_tokens;
   reuse_load_ms += stats.load_ms;
+}
+
+void RequestFigures::note_prefilled(const PrefilledTokens& tokens, double ms) {
+  missed[static_cast<std::size_t>(tokens.why)].tokens += tokens.all;
+  new_tokens += tokens.unseen;
+  again_tokens += tokens.again;
+  slice.add(seconds(ms));
 }
 
 void RequestFigures::note_token(const JobStats& stats, double gap_ms) {

@@ -21,11 +21,20 @@ namespace kvkeep::server {
 // As many as explain::kBreakKinds, whose header this one need not pull in.
 inline constexpr std::size_t kExplainedKinds = 21;
 
+// Tokens of a prompt that one model call prefilled, and of these:
+struct PrefilledTokens {
+  MissReason why = MissReason::kNothingCached;  // no more of the prompt was reused
+  std::size_t all = 0;
+  std::size_t unseen = 0;  // the cache had never seen them after their prefix
+  // Were computed before, after the same text or, as far as an explanation tells, after another one (found_break.h).
+  std::size_t again = 0;
+};
+
 struct RequestFigures {
   // Prompts and tokens for which a reason stands.
   struct Missed {
     std::uint64_t prompts = 0;
-    std::uint64_t tokens = 0;  // of these prompts, not reused
+    std::uint64_t tokens = 0;  // of these prompts, prefilled so far
   };
 
   // Requests with an explanation of a kind, and what they lost by it.
@@ -34,15 +43,15 @@ struct RequestFigures {
     std::uint64_t lost_tokens = 0;
   };
 
-  // Tokens of prompts by source, as far as requests have started.
+  // Tokens of prompts by source, as far as requests have started. SchedulerStats::prefilled_tokens are the others.
   std::uint64_t memory_tokens = 0;
   std::uint64_t ram_tokens = 0;
   std::uint64_t disk_tokens = 0;
   std::uint64_t shared_tokens = 0;
-  std::uint64_t missed_tokens = 0;
-  std::uint64_t new_tokens = 0;     // of missed_tokens, those that the cache had never seen after their prefix
-  std::uint64_t reused_tokens = 0;  // by requests of clients, prefills ahead left out
-  double reuse_load_ms = 0;         // that reading and restoring took for these
+  std::uint64_t new_tokens = 0;                  // of the prefilled ones, see PrefilledTokens::unseen
+  std::uint64_t again_tokens = 0;                // of the prefilled ones, see PrefilledTokens
+  std::uint64_t reused_tokens = 0;               // by requests of clients, prefills ahead left out
+  double reuse_load_ms = 0;                      // that reading and restoring took for these
   std::array<Missed, kMissReasons> missed{};     // by MissReason
   std::array<Broken, kExplainedKinds> breaks{};  // by BreakKind, of requests that ended
   std::array<std::uint64_t, kFinishes> ends{};   // requests by Finish
@@ -64,6 +73,8 @@ struct RequestFigures {
   // The state that is reused is in the model's memory now, and `stats` say how much it is.
   // `ahead`: it is a prefill ahead, for which no client waits.
   void note_start(const JobStats& stats, bool ahead);
+  // A model call prefilled these tokens.
+  void note_prefilled(const PrefilledTokens& tokens, double ms);
   // The last token of `stats`, `gap_ms` after the one before it.
   void note_token(const JobStats& stats, double gap_ms);
   void note_end(Finish how, const JobStats& stats);

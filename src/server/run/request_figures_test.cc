@@ -8,7 +8,7 @@
 namespace kvkeep::server {
 namespace {
 
-TEST(RequestFigures, EachTokenOfAPromptHasOneSource) {
+TEST(RequestFigures, AStartCountsWhatIsReused) {
   RequestFigures figures;
   figures.note_start({.prompt_tokens = 100,
                       .cached_tokens = 75,
@@ -17,7 +17,6 @@ TEST(RequestFigures, EachTokenOfAPromptHasOneSource) {
                       .disk_tokens = 10,
                       .shared_tokens = 5,
                       .miss = MissReason::kNoPoint,
-                      .known_tokens = 90,
                       .load_ms = 200},
                      /*ahead=*/false);
   figures.note_start({.prompt_tokens = 5, .miss = MissReason::kNothingCached}, /*ahead=*/false);
@@ -25,15 +24,26 @@ TEST(RequestFigures, EachTokenOfAPromptHasOneSource) {
   EXPECT_EQ(figures.ram_tokens, 20U);
   EXPECT_EQ(figures.disk_tokens, 10U);
   EXPECT_EQ(figures.shared_tokens, 5U);
-  EXPECT_EQ(figures.missed_tokens, 25U + 5);
-  EXPECT_EQ(figures.new_tokens, 10U + 5) << "15 of the others were computed before";
-  const auto missed = [&](MissReason reason) { return figures.missed[static_cast<std::size_t>(reason)]; };
-  EXPECT_EQ(missed(MissReason::kNoPoint).prompts, 1U);
-  EXPECT_EQ(missed(MissReason::kNoPoint).tokens, 25U);
-  EXPECT_EQ(missed(MissReason::kNothingCached).tokens, 5U);
+  const auto& missed = figures.missed[static_cast<std::size_t>(MissReason::kNoPoint)];
+  EXPECT_EQ(missed.prompts, 1U);
+  EXPECT_EQ(missed.tokens, 0U) << "nothing was prefilled yet";
+  EXPECT_EQ(figures.new_tokens, 0U);
   EXPECT_EQ(figures.queue.count(), 2U);
   EXPECT_EQ(figures.load.count(), 1U) << "the other restored nothing";
   EXPECT_DOUBLE_EQ(figures.load.sum(), 0.2);
+}
+
+TEST(RequestFigures, PrefilledTokensCountCallByCall) {
+  RequestFigures figures;
+  figures.note_prefilled({.why = MissReason::kNoPoint, .all = 25, .unseen = 10, .again = 15}, 500);
+  figures.note_prefilled({.why = MissReason::kNothingCached, .all = 5, .unseen = 5}, 250);
+  const auto missed = [&](MissReason reason) { return figures.missed[static_cast<std::size_t>(reason)].tokens; };
+  EXPECT_EQ(missed(MissReason::kNoPoint), 25U);
+  EXPECT_EQ(missed(MissReason::kNothingCached), 5U);
+  EXPECT_EQ(figures.new_tokens, 15U);
+  EXPECT_EQ(figures.again_tokens, 15U);
+  EXPECT_EQ(figures.slice.count(), 2U);
+  EXPECT_DOUBLE_EQ(figures.slice.sum(), 0.75);
 }
 
 TEST(RequestFigures, APrefillAheadSparesNobodyAnything) {

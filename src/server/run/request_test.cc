@@ -67,6 +67,48 @@ TEST(Request, TellsHowLongItWaitedOrPrefilledThoughItEndsEarly) {
   EXPECT_EQ(request.stats.prompt_ms, 7) << "its prompt was done";
 }
 
+// A prompt of 100 tokens, of which 40 are reused and 60 were computed once.
+const JobStats kBegun = {.prompt_tokens = 100, .cached_tokens = 40, .known_tokens = 60};
+
+TEST(Request, PrefilledTokensAreUnseenOrComputedAgain) {
+  Request request;
+  request.stats = kBegun;
+  const PrefilledTokens first = count_prefilled(request, /*held=*/70, 30);
+  EXPECT_EQ(first.all, 30U);
+  EXPECT_EQ(first.unseen, 10U);
+  EXPECT_EQ(first.again, 20U);
+  const PrefilledTokens last = count_prefilled(request, 100, 30);
+  EXPECT_EQ(last.unseen, 30U);
+  EXPECT_EQ(last.again, 0U);
+  const PrefilledTokens resumed = count_prefilled(request, 105, 45);
+  EXPECT_EQ(resumed.unseen, 0U) << "it was interrupted, and computes once more; 5 are of its reply";
+  EXPECT_EQ(resumed.again, 45U);
+  EXPECT_EQ(request.stats.prefilled_tokens, 105U);
+}
+
+std::shared_ptr<const FoundBreak> break_losing(explain::BreakKind kind, std::size_t lost_tokens) {
+  auto found = std::make_shared<FoundBreak>();
+  found->found = {.kind = kind, .lost_tokens = lost_tokens};
+  return found;
+}
+
+TEST(Request, TextThatComesAgainAfterAChangeIsComputedAgain) {
+  Request request;
+  request.stats = kBegun;
+  request.found_break = break_losing(explain::BreakKind::kVolatileText, 45);
+  const PrefilledTokens first = count_prefilled(request, 80, 40);
+  EXPECT_EQ(first.unseen, 20U) << "after this prefix";
+  EXPECT_EQ(first.again, 40U);
+  EXPECT_EQ(count_prefilled(request, 100, 20).again, 5U);
+}
+
+TEST(Request, NothingTellsWhatOnePastTheCacheComputesAgain) {
+  Request request;
+  request.stats = kBegun;
+  request.found_break = break_losing(explain::BreakKind::kCacheOff, 60);
+  EXPECT_EQ(count_prefilled(request, 100, 60).again, 20U) << "as far as its prefix is known";
+}
+
 TEST(Request, TheSamplerSeesWhatPenaltiesLookBackAt) {
   engine::SamplingParams sampling;
   sampling.presence_penalty = 1;

@@ -386,9 +386,9 @@ void Scheduler::note_slice(const ModelCall& call) {
   Request& request = *call.prefills;
   if (const auto ms = call.slice_time.typical_ms()) rates_.note_prefilled(call.slice, *ms);
   if (options_.restore == policy::RestoreMode::kAuto) cache_.note_prefill_rate(rates_.rates().prefill_tokens_per_s);
-  request.stats.prefilled_tokens += call.slice;
+  const PrefilledTokens tokens = count_prefilled(request, sequences_[*request.seq].computed(), call.slice);
   const std::size_t length = request.effective.tokens.size();
-  inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(call.slice, call.slice_time.ms, length); });
+  inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(tokens, call.slice_time.ms, length); });
 }
 
 void Scheduler::after_slice(const ModelCall& call) {

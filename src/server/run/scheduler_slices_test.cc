@@ -49,6 +49,40 @@ TEST(SchedulerSlices, AShortPromptPassesALongOneThatLosesNothing) {
   EXPECT_GE(world.scheduler.stats().preemptions, 1U);
 }
 
+// Of a prompt that takes minutes, each call counts when it is done, and none that was not made.
+TEST(SchedulerSlices, TokensCountAsTheyAreComputed) {
+  World world({}, mebibytes(64), {.parallel = 1, .slice_ms = 1e-6});
+  std::mt19937 random(38);
+  auto sink = std::make_shared<CollectingSink>();
+  std::future<Reply> reply = sink->future();
+  std::vector<std::uint64_t> counted;
+  std::vector<std::uint64_t> computed = {0};
+  const auto in_all = [&] {
+    const SchedulerStats stats = world.scheduler.stats();
+    const auto& missed = stats.figures.missed[static_cast<std::size_t>(MissReason::kNothingCached)];
+    EXPECT_EQ(missed.prompts, 1U);
+    EXPECT_EQ(missed.tokens, stats.prefilled_tokens);
+    EXPECT_EQ(stats.figures.new_tokens, stats.prefilled_tokens);
+    return stats.prefilled_tokens;
+  };
+  world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
+    counted.push_back(in_all());
+    computed.push_back(computed.back() + batch.size());
+    if (counted.size() == 3) sink->leave();
+  });
+  Job job{
+      .id = "1", .kind = "test", .prompt = random_tokens(random, 2'000), .sampling = World::greedy(), .max_tokens = 4};
+  ASSERT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
+  world.start();
+  const JobStats stats = reply.get().stats;
+  ASSERT_GE(counted.size(), 3U);
+  EXPECT_EQ(stats.prefilled_tokens, computed.back());
+  EXPECT_LT(stats.prefilled_tokens, 2'000U);
+  EXPECT_EQ(in_all(), computed.back()) << "the client left";
+  computed.pop_back();
+  EXPECT_EQ(counted, computed);
+}
+
 TEST(SchedulerSlices, RequestsWaitForAPrefixThatAnotherOneComputes) {
   World world({}, mebibytes(64), {.parallel = 3, .slice_ms = 1e-6});
   std::mt19937 random(36);

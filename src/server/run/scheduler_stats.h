@@ -67,10 +67,11 @@ struct SchedulerStats {
     joint_calls += joint ? 1 : 0;
     calls_running += running_requests;
   }
-  void note_prefilled(std::size_t tokens, double ms, std::size_t length) {  // `length`: see longest_tokens
-    prefilled_tokens += tokens;
+  // `length`: see longest_tokens.
+  void note_prefilled(const PrefilledTokens& tokens, double ms, std::size_t length) {
+    prefilled_tokens += tokens.all;
     prefill_ms += ms;
-    figures.slice.add(ms / 1e3);
+    figures.note_prefilled(tokens, ms);
     longest_tokens = std::max(longest_tokens, length);
   }
   // A request with these statistics begins to prefill.

@@ -31,6 +31,7 @@ ExplainedRequest explained(const std::string& id, std::size_t lost = 640, const 
   JobStats stats;
   stats.prompt_tokens = 1'000;
   stats.cached_tokens = 8;
+  stats.prefilled_tokens = 992;
   stats.prompt_ms = 100;
   return {.id = id,
           .kind = "chat",

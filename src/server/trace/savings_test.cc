@@ -26,7 +26,7 @@ TEST(Work, OfAServerIsThatOfItsClientsRequests) {
   SchedulerStats stats;
   stats.note_start({.prompt_tokens = 100, .cached_tokens = 70, .load_ms = 4}, /*ahead=*/false);
   stats.note_start({.prompt_tokens = 100, .cached_tokens = 90, .load_ms = 8}, /*ahead=*/true);
-  stats.note_prefilled(30, 300, 100);
+  stats.note_prefilled({.why = MissReason::kNewTokens, .all = 30}, 300, 100);
   const Work work = work_of(stats);
   EXPECT_EQ(work.reused_tokens, 70U);
   EXPECT_EQ(work.load_ms, 4);
