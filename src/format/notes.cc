@@ -272,6 +272,7 @@ std::vector<std::byte> encode_work(const WorkRecord& work) {
                                      work.prefilled_tokens, work.prefill_us}) {
     writer.number(number);
   }
+  if (work.saved_us) writer.number(*work.saved_us);
   return writer.take();
 }
 
@@ -282,6 +283,7 @@ Result<WorkRecord> decode_work(ByteSpan bytes) {
   for (std::uint64_t* number : {&work.reused_tokens, &work.load_us, &work.prefilled_tokens, &work.prefill_us}) {
     *number = reader.number<std::uint64_t>();
   }
+  if (reader.left() > 0) work.saved_us = reader.number<std::uint64_t>();
   if (reader.failed() || reader.left() != 0) return damaged("work: of another size");
   return work;
 }

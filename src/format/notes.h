@@ -121,6 +121,8 @@ struct WorkRecord {
   std::uint64_t load_us = 0;           // microseconds that loading them took
   std::uint64_t prefilled_tokens = 0;  // those that were prefilled
   std::uint64_t prefill_us = 0;        // microseconds that this took
+  // Microseconds of prefill that the reused tokens spared; empty in records of older programs, which kept no sum.
+  std::optional<std::uint64_t> saved_us = {};
   bool operator==(const WorkRecord&) const = default;
 };
 

@@ -178,12 +178,13 @@ Json of_tenants(const TenantSums& sums, const cache::Cache& cache, const TenantS
   return list;
 }
 
-Json of_work(const Work& work) { return {{"tokens", work.reused_tokens}, {"seconds", work.saved_s()}}; }
+Json of_work(const Work& work) { return {{"tokens", work.reused_tokens}, {"seconds", work.saved_ms / 1e3}}; }
 
 // Since this server started, and since the directory exists.
-Json of_savings(const Savings& savings, const Work& now) {
-  Json saved = of_work(now);
-  saved["ever"] = of_work(savings.ever(now));
+Json of_savings(Savings& savings, const Work& now) {
+  const auto [own, ever] = savings.sums(now);
+  Json saved = of_work(own);
+  saved["ever"] = of_work(ever);
   saved["ever"]["since"] = seconds_of(savings.since_ns());
   return saved;
 }

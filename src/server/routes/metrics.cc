@@ -217,7 +217,7 @@ std::vector<Metric> request_metrics(const SchedulerStats& stats) {
 
 // ---- spared prefill ----
 
-std::vector<Metric> savings(const Work& now, const Work& ever) {
+std::vector<Metric> savings(const Savings::Sums& sums) {
   const auto of_both = [](std::string name, std::string help, double since_start, double in_all) {
     return Metric{Metric::Kind::kGauge,
                   std::move(name),
@@ -225,9 +225,9 @@ std::vector<Metric> savings(const Work& now, const Work& ever) {
                   {{"since=\"start\"", since_start}, {"since=\"ever\"", in_all}}};
   };
   return {of_both("kvkeep_reused_tokens", "Prompt tokens that requests of clients took from the cache.",
-                  number(now.reused_tokens), number(ever.reused_tokens)),
+                  number(sums.own.reused_tokens), number(sums.ever.reused_tokens)),
           of_both("kvkeep_saved_seconds", "Time that prefilling these would have taken, less that of loading them.",
-                  now.saved_s(), ever.saved_s())};
+                  seconds(sums.own.saved_ms), seconds(sums.ever.saved_ms))};
 }
 
 // ---- the cache ----
@@ -370,12 +370,12 @@ std::vector<Metric> unread_metrics(const UnreadCounts& counts) {
 
 }  // namespace
 
-std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Work& ever,
+std::vector<Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Savings::Sums& saved,
                                const cache::CacheStats& cache, const UnreadCounts& unread,
                                const std::optional<share::ShareCounters>& shared) {
   std::vector<Metric> all = llama_metrics(stats, before);
   for (std::vector<Metric> group :
-       {scheduler_metrics(stats), request_metrics(stats), unread_metrics(unread), savings(work_of(stats), ever), cache_metrics(cache),
+       {scheduler_metrics(stats), request_metrics(stats), unread_metrics(unread), savings(saved), cache_metrics(cache),
         moved("cache_written", "State written to disk", cache.written), directory_metrics(cache.directory),
         shared_metrics(shared, stats.figures.shared_read)}) {
     std::ranges::move(group, std::back_inserter(all));

@@ -28,9 +28,9 @@ void show_metrics(const HttpServer& server, const Service& service, LastScrape& 
     return send_error(writer, api::error_reply(not_started_with("metrics", "--metrics")));
   }
   const auto [now, before] = last.take([&service] { return service.scheduler->stats(); });
-  const Work ever = service.savings->ever(work_of(now));
+  const Savings::Sums saved = service.savings->sums(work_of(now));
   const std::vector<api::Metric> metrics =
-      metrics_of(now, before, ever, service.cache->stats(), server.unread(), service.cache->share_counters());
+      metrics_of(now, before, saved, service.cache->stats(), server.unread(), service.cache->share_counters());
   writer.send(200, api::kMetricsContentType, api::metrics_text(metrics),
               {{"Process-Start-Time-Unix", std::to_string(service.card.created_s)}});
 }

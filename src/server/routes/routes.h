@@ -151,10 +151,10 @@ void show_health(const Service& service, const HttpRequest& http, ResponseWriter
 // GET /metrics, GET /slots and POST /props, which add_routes() adds with the others.
 void add_monitoring_routes(HttpServer& server, const Service& service);
 // metrics.cc: llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput
-// is an average; `ever`: the work of all servers that used the directory. Pure.
-std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before, const Work& ever,
-                                    const cache::CacheStats& cache, const UnreadCounts& unread,
-                                    const std::optional<share::ShareCounters>& shared = {});
+// is an average. Pure.
+std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
+                                    const Savings::Sums& saved, const cache::CacheStats& cache,
+                                    const UnreadCounts& unread, const std::optional<share::ShareCounters>& shared = {});
 // monitoring.cc: the totals at the last scrape. Thread safe.
 class LastScrape {
  public:

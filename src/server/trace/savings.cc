@@ -13,6 +13,8 @@ namespace kvkeep::server {
 namespace {
 
 constexpr ByteCount kMostWorkBytes = ByteCount{4 << 10};
+// A call of the model takes about as long for one token as for some: fewer tell no rate, and an estimate stays.
+constexpr std::uint64_t kLeastTokens = 32;
 
 std::uint64_t microseconds(double ms) { return static_cast<std::uint64_t>(std::max(ms, 0.0) * 1e3); }
 double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1e3; }
@@ -22,14 +24,17 @@ format::WorkRecord record_of(const Work& work, std::int64_t since_ns) {
           .reused_tokens = work.reused_tokens,
           .load_us = microseconds(work.load_ms),
           .prefilled_tokens = work.prefilled_tokens,
-          .prefill_us = microseconds(work.prefill_ms)};
+          .prefill_us = microseconds(work.prefill_ms),
+          .saved_us = microseconds(work.saved_ms)};
 }
 
 Work work_in(const format::WorkRecord& record) {
-  return {.reused_tokens = record.reused_tokens,
-          .load_ms = milliseconds(record.load_us),
-          .prefilled_tokens = record.prefilled_tokens,
-          .prefill_ms = milliseconds(record.prefill_us)};
+  Work work{.reused_tokens = record.reused_tokens,
+            .load_ms = milliseconds(record.load_us),
+            .prefilled_tokens = record.prefilled_tokens,
+            .prefill_ms = milliseconds(record.prefill_us)};
+  work.saved_ms = record.saved_us ? milliseconds(*record.saved_us) : std::max(0.0, estimate_saved_ms(work, work));
+  return work;
 }
 
 // Returns nullopt if there is none.
@@ -54,6 +59,7 @@ void Work::add(const Work& more) {
   load_ms += more.load_ms;
   prefilled_tokens += more.prefilled_tokens;
   prefill_ms += more.prefill_ms;
+  saved_ms += more.saved_ms;
 }
 
 void Work::subtract(const Work& part) {
@@ -61,12 +67,13 @@ void Work::subtract(const Work& part) {
   load_ms -= part.load_ms;
   prefilled_tokens -= part.prefilled_tokens;
   prefill_ms -= part.prefill_ms;
+  saved_ms -= part.saved_ms;
 }
 
-double Work::saved_s() const {
-  if (prefilled_tokens == 0) return 0;
-  const double per_token_ms = prefill_ms / static_cast<double>(prefilled_tokens);
-  return std::max(0.0, per_token_ms * static_cast<double>(reused_tokens) - load_ms) / 1e3;
+double estimate_saved_ms(const Work& part, const Work& all) {
+  if (all.prefilled_tokens < kLeastTokens) return 0;
+  const double per_token_ms = all.prefill_ms / static_cast<double>(all.prefilled_tokens);
+  return per_token_ms * static_cast<double>(part.reused_tokens) - part.load_ms;
 }
 
 Work work_of(const SchedulerStats& stats) {
@@ -99,12 +106,27 @@ void Savings::begin_with(const format::WorkRecord& record, const Work& own) {
   since_ns_ = record.since_ns;
 }
 
-Work Savings::ever(const Work& now) const {
-  const MutexLock lock(base_mutex_);
+Work Savings::all(const Work& now) const {
   Work all = before_;
   all.add(now);
   all.subtract(own_);
   return all;
+}
+
+Savings::Sums Savings::sums(const Work& now) {
+  const MutexLock lock(base_mutex_);
+  // Another thread may have come with later figures before.
+  if (now.reused_tokens > estimated_.reused_tokens) {
+    Work since = now;
+    since.subtract(estimated_);
+    if (const double ms = estimate_saved_ms(since, all(now)); ms > 0) {
+      saved_ms_ += ms;
+      estimated_ = now;
+    }
+  }
+  Work own = now;
+  own.saved_ms = saved_ms_;
+  return {.own = own, .ever = all(own)};
 }
 
 std::int64_t Savings::since_ns() const {
@@ -122,13 +144,14 @@ void Savings::keep(const Work& now) {
   // The other server's sums are in the file only.
   const bool is_others = std::exchange(waits_for_file_, false);
   if (const auto record = is_others ? read_work(files_, options_.path) : std::nullopt) begin_with(*record, kept_);
-  const format::WorkRecord record = record_of(ever(now), since_ns());
+  const auto [own, ever] = sums(now);
+  const format::WorkRecord record = record_of(ever, since_ns());
   if (record == written_) return;
   const auto done =
       store::RecordLog::rewrite(files_, options_.path, format::kWorkRecords, {format::encode_work(record)});
   if (done) {
     written_ = record;
-    kept_ = now;
+    kept_ = own;
     return;
   }
   if (std::exchange(reported_failure_, true)) return;

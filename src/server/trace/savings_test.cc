@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/run/scheduler_stats.h"
+#include "store/small_files.h"
 #include "testing/sim/sim_file_system.h"
 
 namespace kvkeep::server {
@@ -15,11 +16,14 @@ Work some_work(std::uint64_t reused, double load_ms = 0) {
   return {.reused_tokens = reused, .load_ms = load_ms, .prefilled_tokens = 100, .prefill_ms = 1'000};
 }
 
+double estimated_s(const Work& work) { return estimate_saved_ms(work, work) / 1e3; }
+
 TEST(Work, SavesWhatPrefillWouldHaveTakenLessTheLoading) {
-  EXPECT_DOUBLE_EQ(some_work(5'000).saved_s(), 50);
-  EXPECT_DOUBLE_EQ(some_work(5'000, 20'000).saved_s(), 30);
-  EXPECT_EQ(some_work(5'000, 60'000).saved_s(), 0) << "loading took longer";
-  EXPECT_EQ((Work{.reused_tokens = 5'000}).saved_s(), 0) << "no rate is known";
+  EXPECT_DOUBLE_EQ(estimated_s(some_work(5'000)), 50);
+  EXPECT_DOUBLE_EQ(estimated_s(some_work(5'000, 20'000)), 30);
+  EXPECT_DOUBLE_EQ(estimated_s(some_work(5'000, 60'000)), -10) << "loading took longer";
+  EXPECT_EQ(estimated_s({.reused_tokens = 5'000}), 0) << "no rate is known";
+  EXPECT_EQ(estimated_s({.reused_tokens = 5'000, .prefilled_tokens = 1, .prefill_ms = 100}), 0) << "nor by one token";
 }
 
 TEST(Work, OfAServerIsThatOfItsClientsRequests) {
@@ -39,16 +43,55 @@ TEST(Savings, AddUpOverServers) {
   ASSERT_TRUE(files.make_directories("/cache").ok());
   {
     Savings first({.path = kSavingsPath, .now_ns = 7}, files);
-    EXPECT_DOUBLE_EQ(first.ever(some_work(5'000)).saved_s(), 50);
+    EXPECT_DOUBLE_EQ(first.sums(some_work(5'000)).ever.saved_ms, 50'000);
     first.keep(some_work(4'000));
     first.keep(some_work(5'000));
   }
   Savings second({.path = kSavingsPath, .now_ns = 9}, files);
   EXPECT_EQ(second.since_ns(), 7);
-  EXPECT_DOUBLE_EQ(second.ever({}).saved_s(), 50);
-  EXPECT_DOUBLE_EQ(second.ever({.reused_tokens = 1'000}).saved_s(), 60) << "the rate of the first is known";
+  EXPECT_DOUBLE_EQ(second.sums({}).ever.saved_ms, 50'000);
+  const Savings::Sums sums = second.sums({.reused_tokens = 1'000});
+  EXPECT_DOUBLE_EQ(sums.own.saved_ms, 10'000) << "the rate of the first is known";
+  EXPECT_DOUBLE_EQ(sums.ever.saved_ms, 60'000);
   second.keep({.reused_tokens = 1'000});
-  EXPECT_EQ(Savings({.path = kSavingsPath, .now_ns = 11}, files).ever({}).reused_tokens, 6'000U);
+  EXPECT_EQ(Savings({.path = kSavingsPath, .now_ns = 11}, files).sums({}).ever.reused_tokens, 6'000U);
+}
+
+TEST(Savings, NeverShrink) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  Savings savings({.path = kSavingsPath, .now_ns = 7}, files);
+  const auto saved_s = [&](const Work& now) {
+    const Savings::Sums sums = savings.sums(now);
+    EXPECT_DOUBLE_EQ(sums.own.saved_ms, sums.ever.saved_ms);
+    return sums.own.saved_ms / 1e3;
+  };
+  Work now{.reused_tokens = 1'000};
+  EXPECT_EQ(saved_s(now), 0) << "no rate is known yet";
+  now.prefilled_tokens = 100;
+  now.prefill_ms = 1'000;
+  EXPECT_DOUBLE_EQ(saved_s(now), 10);
+  now.prefilled_tokens = 1'100;  // 2 ms each on average from now on
+  now.prefill_ms = 2'200;
+  EXPECT_DOUBLE_EQ(saved_s(now), 10) << "was saved at the rate of its time";
+  now.reused_tokens += 1'000;
+  now.load_ms += 5'000;
+  EXPECT_DOUBLE_EQ(saved_s(now), 10) << "3 s were lost";
+  now.reused_tokens += 4'000;
+  EXPECT_DOUBLE_EQ(saved_s(now), 15) << "8 s less these";
+  EXPECT_DOUBLE_EQ(saved_s({.reused_tokens = 1'000}), 15) << "a thread that looked earlier and came later";
+  savings.keep(now);
+  EXPECT_DOUBLE_EQ(Savings({.path = kSavingsPath}, files).sums({}).ever.saved_ms, 15'000);
+}
+
+TEST(Savings, OfOlderProgramsAreEstimatedOnce) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/cache").ok());
+  const format::WorkRecord old{.since_ns = 7, .reused_tokens = 5'000, .prefilled_tokens = 100, .prefill_us = 1'000'000};
+  ASSERT_TRUE(store::RecordLog::rewrite(files, kSavingsPath, format::kWorkRecords, {format::encode_work(old)}).ok());
+  Savings savings({.path = kSavingsPath}, files);
+  EXPECT_DOUBLE_EQ(savings.sums({}).ever.saved_ms, 50'000);
+  EXPECT_DOUBLE_EQ(savings.sums({.prefilled_tokens = 900, .prefill_ms = 900}).ever.saved_ms, 50'000);
 }
 
 TEST(Savings, NothingIsWrittenIfNothingWasDone) {
@@ -70,10 +113,10 @@ TEST(Savings, ADamagedFileIsBegunAnew) {
     const auto bytes = std::as_bytes(std::span(text));
     files.plant(kSavingsPath, {bytes.begin(), bytes.end()});
     Savings savings({.path = kSavingsPath, .now_ns = 7}, files);
-    EXPECT_EQ(savings.ever({}).reused_tokens, 0U);
+    EXPECT_EQ(savings.sums({}).ever.reused_tokens, 0U);
     EXPECT_EQ(savings.since_ns(), 7);
     savings.keep(some_work(5'000));
-    EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 5'000U);
+    EXPECT_EQ(Savings({.path = kSavingsPath}, files).sums({}).ever.reused_tokens, 5'000U);
   }
 }
 
@@ -83,19 +126,19 @@ TEST(Savings, AnotherServersFileIsLeftToIt) {
   bool keeps = false;
   Savings member({.path = kSavingsPath, .may_write = [&] { return keeps; }, .now_ns = 7}, files);
   member.keep(some_work(5'000));
-  EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 0U);
-  EXPECT_EQ(member.ever(some_work(5'000)).reused_tokens, 5'000U);
+  EXPECT_EQ(Savings({.path = kSavingsPath}, files).sums({}).ever.reused_tokens, 0U);
+  EXPECT_EQ(member.sums(some_work(5'000)).ever.reused_tokens, 5'000U);
   keeps = true;
   member.keep(some_work(5'000));
-  EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 5'000U);
+  EXPECT_EQ(Savings({.path = kSavingsPath}, files).sums({}).ever.reused_tokens, 5'000U);
 }
 
 // The keeper works on after this server started, and then stops; or another one keeps the file for a while.
 TEST(Savings, AddToWhatAnotherServerLeft) {
   sim::SimFileSystem files;
   ASSERT_TRUE(files.make_directories("/cache").ok());
-  const auto reused = [](const Savings& savings, std::uint64_t now) {
-    return savings.ever(some_work(now)).reused_tokens;
+  const auto reused = [](Savings& savings, std::uint64_t now) {
+    return savings.sums(some_work(now)).ever.reused_tokens;
   };
   Savings keeper({.path = kSavingsPath, .now_ns = 7}, files);
   keeper.keep(some_work(1'000));
@@ -105,7 +148,7 @@ TEST(Savings, AddToWhatAnotherServerLeft) {
   keeps = true;
   member.keep(some_work(50));
   EXPECT_EQ(reused(member, 50), 3'050U);
-  EXPECT_EQ(Savings({.path = kSavingsPath}, files).ever({}).reused_tokens, 3'050U);
+  EXPECT_EQ(Savings({.path = kSavingsPath}, files).sums({}).ever.reused_tokens, 3'050U);
   keeps = false;
   member.keep(some_work(60));
   Savings next({.path = kSavingsPath}, files);
