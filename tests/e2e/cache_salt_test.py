@@ -1,9 +1,11 @@
 """Salts: what one sends tells nothing to whoever does not know its salt, in every dialect, tier and after a restart."""
 
 import json
+import os
 
 from flag_case import FlagCase, covers
-from support import HttpError, fresh_directory, fresh_path, main, model, run_program, segments, timings, user, words
+from support import (HttpError, files_under, fresh_directory, fresh_path, main, model, run_program, segments, timings, user,
+                     words)
 
 TEXT = words(150, 11)
 IDS = ("--replay", "canonical", "--no-prefill-ahead", "-np", 2, "--restore", "always")
@@ -25,6 +27,8 @@ def message(**fields):
     return "/v1/messages", {"model": "any", "messages": [user(TEXT)], "max_tokens": 4, "temperature": 0, **fields}
 
 
+SALTS = ({}, {"cache_salt": "one"}, {"cache_salt": "other"})
+MISSING = "there is no saved slot of this name"
 DIALECTS = {"chat": chat, "completion": completion, "response": response, "message": message}
 
 
@@ -35,6 +39,10 @@ def cached(server, request, **keywords):
 
 def lookup(server, **fields):
     return server.post("/cache/lookup", {"prompt": TEXT, **fields})
+
+
+def act(server, action, filename, headers=None, **fields):
+    return server.post(f"/slots/0?action={action}", {"filename": filename, **fields}, headers=headers)
 
 
 def salt_file(text):
@@ -140,6 +148,65 @@ class CacheSalt(FlagCase):
             self.assertEqual(cached(server, message(), headers=headers), 0)
             self.assertGreater(cached(server, message(), headers={"x-api-key": key}), 100)
         self.assert_program_refuses("--cache-salt-by-key", contains="--api-key")
+
+    # A restore by another tenant would put the conversation among its own state, where look-ups read it token by token.
+    def test_a_saved_slot_is_its_tenants(self):
+        saved = fresh_directory()
+        server = self.server(*IDS, "--slot-save-path", saved)
+        for number, theirs in enumerate(SALTS):
+            name, prompt = f"{number}.bin", words(150, 20 + number)
+            server.post("/completion", {"prompt": prompt, "n_predict": 2, "id_slot": 0, **theirs})
+            kept = act(server, "save", name, **theirs)["n_saved"]
+            self.assertGreater(kept, 100)
+            for salt in SALTS:
+                if salt == theirs:
+                    continue
+                self.assert_refused(400, act, server, "restore", name, **salt, contains=f"{name}: {MISSING}")
+                self.assertLess(server.post("/cache/lookup", {"prompt": prompt, **salt})["cached_tokens"], 20)
+                self.assertEqual(act(server, "save", name, **salt)["n_saved"], 0, "it has no conversation there")
+            self.assertEqual(act(server, "restore", name, **theirs)["n_restored"], kept, "nobody replaced it")
+        self.assertEqual({os.stat(path).st_mode & 0o777 for path in files_under(saved)}, {0o600})
+        directories = [os.path.join(saved, name) for name in os.listdir(saved) if name.startswith("tenant-")]
+        self.assertEqual([os.stat(path).st_mode & 0o777 for path in directories], [0o700] * 2)
+
+    @covers("--cache-salt-by-key")
+    def test_a_saved_slot_is_its_keys(self):
+        server = self.server(*IDS, "--api-key", "first,second", "--cache-salt-by-key", "--slot-save-path", fresh_directory())
+        first, second = ({"Authorization": f"Bearer {key}"} for key in ("first", "second"))
+        server.post("/completion", {"prompt": TEXT, "n_predict": 2, "id_slot": 0}, headers=first)
+        kept = act(server, "save", "x", headers=first)["n_saved"]
+        self.assert_refused(400, act, server, "restore", "x", headers=second, contains=MISSING)
+        self.assertEqual(server.post("/cache/lookup", {"prompt": TEXT}, headers=second)["cached_tokens"], 0)
+        self.assertEqual(act(server, "restore", "x", headers=first)["n_restored"], kept)
+
+    # Such a file names no tenant. A client without a salt may have it if its text is among that client's own.
+    def test_a_slot_that_a_former_version_saved(self):
+        saved = fresh_directory()
+        path = os.path.join(saved, "x")
+        server = self.server(*IDS, "--slot-save-path", saved)
+        server.post("/completion", {"prompt": TEXT, "n_predict": 2, "id_slot": 0})
+        kept = act(server, "save", "x")["n_saved"]
+        with open(path) as file:
+            slot = json.load(file)
+        self.assertEqual((slot.pop("owner"), slot["kvkeep_slot"]), ("", 2))
+        with open(path, "w") as file:
+            json.dump({**slot, "kvkeep_slot": 1}, file)
+        self.assertEqual(act(server, "restore", "x")["n_restored"], kept)
+        self.assert_refused(400, act, server, "restore", "x", cache_salt="one", contains=MISSING)
+        other = self.server(*IDS, "--slot-save-path", saved)
+        self.assert_refused(400, act, other, "restore", "x", contains="a former version saved it")
+        self.assertEqual(lookup(other)["cached_tokens"], 0)
+
+    # A file that somebody moves between tenants gives nothing away.
+    def test_a_saved_slot_says_whose_it_is(self):
+        saved = fresh_directory()
+        server = self.server(*IDS, "--slot-save-path", saved)
+        server.post("/completion", {"prompt": TEXT, "n_predict": 2, "id_slot": 0, "cache_salt": "one"})
+        act(server, "save", "x", cache_salt="one")
+        [path] = files_under(saved)
+        os.rename(path, os.path.join(saved, "x"))
+        self.assert_refused(400, act, server, "restore", "x", contains=MISSING)
+        self.assertEqual(lookup(server)["cached_tokens"], 0)
 
     def assert_program_refuses(self, *flags, contains):
         ended = run_program("serve", "-m", model(), *[str(flag) for flag in flags])

@@ -15,7 +15,8 @@ namespace kvkeep::server::api {
 namespace {
 
 constexpr std::string_view kSlotFormat = "kvkeep_slot";
-constexpr int kSlotVersion = 1;
+constexpr int kSlotVersion = 2;
+constexpr int kVersionWithoutOwner = 1;
 
 // A name that stays in its directory on any system.
 bool is_file_name(std::string_view name) {
@@ -80,15 +81,27 @@ TokenSpan savable(TokenSpan tokens) {
   return tokens;
 }
 
-std::string saved_slot(const FingerprintHash& model, TokenSpan tokens) {
-  return to_line({{kSlotFormat, kSlotVersion}, {"model", model.hex()}, {"tokens", tokens}});
+std::string slot_owner(const Tenant& tenant) {
+  constexpr std::size_t kOwnerBytes = 16;
+  if (tenant == kNoTenant) return {};
+  ByteHasher hasher;
+  hasher.append_field("owner of a saved slot");
+  hasher.append_field(tenant.hex());
+  return "tenant-" + hasher.finish<Hash256<struct SlotOwnerTag>>().hex(kOwnerBytes);
 }
 
-Result<std::vector<TokenId>> read_saved_slot(std::string file, const FingerprintHash& model,
-                                             std::size_t vocabulary_size, std::size_t context_tokens) {
+std::string saved_slot(const FingerprintHash& model, std::string_view owner, TokenSpan tokens) {
+  return to_line({{kSlotFormat, kSlotVersion}, {"model", model.hex()}, {"owner", owner}, {"tokens", tokens}});
+}
+
+Result<SavedSlot> read_saved_slot(std::string file, const FingerprintHash& model, std::string_view owner,
+                                  std::size_t vocabulary_size, std::size_t context_tokens) {
   const auto json = parse_body(std::move(file));
-  if (!json || json->value(kSlotFormat, Json(0)) != kSlotVersion)
+  const Json version = json ? json->value(kSlotFormat, Json(0)) : Json(0);
+  if (version != kSlotVersion && version != kVersionWithoutOwner)
     return invalid("the file is no slot that kvkeep saved");
+  SavedSlot slot{.names_owner = version == kSlotVersion};
+  if (slot.names_owner ? json->value("owner", Json()) != owner : !owner.empty()) return no_saved_slot();
   if (json->value("model", Json("")) != model.hex()) {
     return invalid("the slot was saved by another model, or with other settings of its memory");
   }
@@ -97,8 +110,11 @@ Result<std::vector<TokenId>> read_saved_slot(std::string file, const Fingerprint
   if (tokens.size() >= context_tokens) {
     return invalid(fmt::format("the slot has {} tokens, and the context {}: raise -c", tokens.size(), context_tokens));
   }
-  return read_conversation_ids(tokens, vocabulary_size);
+  TRY_ASSIGN(slot.tokens, read_conversation_ids(tokens, vocabulary_size));
+  return slot;
 }
+
+Error no_saved_slot() { return invalid("there is no saved slot of this name"); }
 
 std::string save_reply(const SlotAction& action, std::size_t tokens, std::size_t bytes, double ms) {
   return to_line({{"id_slot", action.slot},

@@ -60,19 +60,57 @@ TEST(SlotAction, Mistakes) {
   EXPECT_NE(slot_error("0", "save", R"({"filename":5})"), "");
 }
 
+// Files of requests without a salt.
+std::string saved(const FingerprintHash& model, TokenSpan tokens) { return saved_slot(model, "", tokens); }
+Result<std::vector<TokenId>> read_back(std::string file, const FingerprintHash& model, std::size_t vocabulary,
+                                       std::size_t context) {
+  TRY_ASSIGN(SavedSlot slot, read_saved_slot(std::move(file), model, "", vocabulary, context));
+  EXPECT_TRUE(slot.names_owner);
+  return std::move(slot.tokens);
+}
+
 TEST(SavedSlot, ComesBackForItsModelOnly) {
   FingerprintHash model;
   FingerprintHash other;
   other.bytes[0] = 1;
   const std::vector<TokenId> tokens = {3, 1, 2};
-  const std::string file = saved_slot(model, tokens);
-  EXPECT_EQ(read_saved_slot(file, model, 10, 100).value(), tokens);
-  EXPECT_FALSE(read_saved_slot(file, other, 10, 100).ok());
-  EXPECT_FALSE(read_saved_slot(file, model, 3, 100).ok()) << "no such token";
-  EXPECT_FALSE(read_saved_slot(file, model, 10, 3).ok()) << "no room for a reply";
+  const std::string file = saved(model, tokens);
+  EXPECT_EQ(read_back(file, model, 10, 100).value(), tokens);
+  EXPECT_FALSE(read_back(file, other, 10, 100).ok());
+  EXPECT_FALSE(read_back(file, model, 3, 100).ok()) << "no such token";
+  EXPECT_FALSE(read_back(file, model, 10, 3).ok()) << "no room for a reply";
   for (std::size_t size = 0; size < file.size() - 1; ++size) {
-    EXPECT_FALSE(read_saved_slot(file.substr(0, size), model, 10, 100).ok()) << size;
+    EXPECT_FALSE(read_back(file.substr(0, size), model, 10, 100).ok()) << size;
   }
+}
+
+TEST(SavedSlot, ComesBackForItsTenantOnly) {
+  const FingerprintHash model;
+  const std::string none = slot_owner(kNoTenant);
+  const std::string one = slot_owner(tenant_of(model, "one"));
+  const std::string other = slot_owner(tenant_of(model, "other"));
+  EXPECT_EQ(none, "");
+  EXPECT_NE(one, other);
+  EXPECT_EQ(one, slot_owner(tenant_of(model, "one")));
+  EXPECT_EQ(one.find(tenant_of(model, "one").hex(8)), std::string::npos) << "a tenant is the key of its state's names";
+  for (const std::string& mine : {none, one, other}) {
+    for (const std::string& asks : {none, one, other}) {
+      const auto slot = read_saved_slot(saved_slot(model, mine, std::vector<TokenId>{1, 2}), model, asks, 10, 100);
+      EXPECT_EQ(slot.ok(), mine == asks) << mine << " for " << asks;
+      if (slot) continue;
+      EXPECT_EQ(slot.error().message, no_saved_slot().message) << "as if it were not there";
+    }
+  }
+}
+
+TEST(SavedSlot, OfAFormerVersionNamesNobody) {
+  const FingerprintHash model;
+  const std::string former = R"({"kvkeep_slot":1,"model":")" + model.hex() + R"(","tokens":[1,2]})";
+  const SavedSlot slot = read_saved_slot(former, model, "", 10, 100).value();
+  EXPECT_FALSE(slot.names_owner);
+  EXPECT_EQ(slot.tokens, (std::vector<TokenId>{1, 2}));
+  const auto salted = read_saved_slot(former, model, slot_owner(tenant_of(model, "one")), 10, 100);
+  EXPECT_EQ(salted.error().message, no_saved_slot().message);
 }
 
 TEST(SavedSlot, KeepsWholePictures) {
@@ -82,18 +120,18 @@ TEST(SavedSlot, KeepsWholePictures) {
   EXPECT_EQ(savable(tokens).size(), 1U) << "a restore computes the last token";
   tokens.push_back(1);
   EXPECT_EQ(savable(tokens).size(), tokens.size());
-  EXPECT_EQ(read_saved_slot(saved_slot(model, tokens), model, 10, 100).value(), tokens);
+  EXPECT_EQ(read_back(saved(model, tokens), model, 10, 100).value(), tokens);
   for (const std::size_t lost : {1U, 3U, 6U}) {  // the head, an id within, the last one
     std::vector<TokenId> damaged = tokens;
     damaged.erase(damaged.begin() + static_cast<std::ptrdiff_t>(lost));
-    EXPECT_FALSE(read_saved_slot(saved_slot(model, damaged), model, 10, 100).ok()) << lost;
+    EXPECT_FALSE(read_back(saved(model, damaged), model, 10, 100).ok()) << lost;
   }
   tokens.pop_back();
-  EXPECT_FALSE(read_saved_slot(saved_slot(model, tokens), model, 10, 100).ok()) << "no text at the end";
-  EXPECT_FALSE(read_saved_slot(saved_slot(model, std::vector<TokenId>{1, -5, 2}), model, 10, 100).ok());
-  std::string beyond = saved_slot(model, std::vector<TokenId>{1, 2});
+  EXPECT_FALSE(read_back(saved(model, tokens), model, 10, 100).ok()) << "no text at the end";
+  EXPECT_FALSE(read_back(saved(model, std::vector<TokenId>{1, -5, 2}), model, 10, 100).ok());
+  std::string beyond = saved(model, std::vector<TokenId>{1, 2});
   beyond.replace(beyond.find("[1,2]"), 5, "[1,-9000000000,2]");
-  EXPECT_FALSE(read_saved_slot(beyond, model, 10, 100).ok());
+  EXPECT_FALSE(read_back(beyond, model, 10, 100).ok());
 }
 
 TEST(SavedSlotFuzz, AnyFileIsReadOrRefused) {
@@ -101,9 +139,9 @@ TEST(SavedSlotFuzz, AnyFileIsReadOrRefused) {
   const FingerprintHash model;
   std::mt19937_64 random(20261123);
   for (int round = 0; round < 2'000; ++round) {
-    Json file = Json::parse(saved_slot(model, std::vector<TokenId>{1, 2, 3}));
+    Json file = Json::parse(saved(model, std::vector<TokenId>{1, 2, 3}));
     for (std::uint64_t edits = random() % 3; edits > 0; --edits) mutate_body(random, kWords, file);
-    const auto tokens = read_saved_slot(file.dump(), model, 10, 100);
+    const auto tokens = read_back(file.dump(), model, 10, 100);
     if (!tokens) continue;
     EXPECT_TRUE(are_segment_ids(*tokens, 10));
   }

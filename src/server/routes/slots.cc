@@ -1,6 +1,6 @@
 // POST /slots/ID?action=...: a conversation is saved as its token ids. Its state lies in the cache, which keeps it for
 // a day; restoring it reads what the cache still has and computes the rest, so that the next prompt that goes on from
-// there finds all of it in the model's memory.
+// there finds all of it in the model's memory. A file is its tenant's: to others it is as if it were not there.
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/cache.h"
 #include "server/api/errors.h"
 #include "server/api/slot_action.h"
 #include "server/routes/generation.h"
@@ -33,6 +34,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
         action_(std::move(action)),
         adapters_(service.adapters->for_job()),
         tenant_(tenant_of(service, http, action_.cache_salt, adapters_)),
+        files_of_(api::slot_owner(tenant_of(service, http, action_.cache_salt))),
         client_(client_of(http, tenant_)),
         key_(key_of(service, http)),
         owner_(sender_of(service, http)),
@@ -64,7 +66,8 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   bool gone() const override { return writer_->client_gone(); }
 
  private:
-  std::string path() const { return service_.slot_files->directory + "/" + action_.file_name; }
+  std::string directory() const { return service_.slot_files->directory + (files_of_.empty() ? "" : "/") + files_of_; }
+  std::string path() const { return directory() + "/" + action_.file_name; }
   double ms() const { return os::elapsed_ms(begin_ns_, service_.clock->monotonic_ns()); }
 
   void on_disk(void (*task)(SlotExchange&)) {
@@ -72,22 +75,44 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   }
 
   void save() {
-    const std::string text = api::saved_slot(service_.fingerprint, tokens_);
-    const Status written =
-        store::replace_small_file(*service_.slot_files->files, path(), text, store::Syncing::kDurable);
+    os::FileSystem& files = *service_.slot_files->files;
+    const std::string text = api::saved_slot(service_.fingerprint, files_of_, tokens_);
+    Status written = files_of_.empty() ? Status() : files.make_directories(directory());
+    if (written) written = store::replace_small_file(files, path(), text, store::Syncing::kDurable);
     if (!written) return check(written);
     reply(api::save_reply(action_, tokens_.size(), text.size(), ms()));
   }
 
-  void load() {
+  void refuse(const Error& error) {
+    check(Error{ErrorKind::kInvalid, fmt::format("{}: {}", action_.file_name, error.message)});
+  }
+
+  Result<std::string> read() const {
     Result<std::string> file = store::read_start(*service_.slot_files->files, path(), api::kLongestSavedSlot);
-    if (!file) return check(Error{ErrorKind::kInvalid, fmt::format("{}: {}", action_.file_name, file.error().message)});
+    if (!file && file.error().kind == ErrorKind::kNotFound) return api::no_saved_slot();
+    return file;
+  }
+
+  // A request without a salt may have the file of a former version, which any tenant may have saved, if the cache shows
+  // that requests without a salt computed all of this text.
+  bool is_own(const api::SavedSlot& slot) const {
+    return slot.names_owner || service_.cache->stored(slot.tokens, tenant_).rows.value() >= slot.tokens.size();
+  }
+
+  void load() {
+    Result<std::string> file = read();
+    if (!file) return refuse(file.error());
     bytes_ = file->size();
-    Result<std::vector<TokenId>> tokens = api::read_saved_slot(*std::move(file), service_.fingerprint,
-                                                               service_.vocabulary->size(), service_.context_tokens);
-    if (!tokens)
-      return check(Error{tokens.error().kind, fmt::format("{}: {}", action_.file_name, tokens.error().message)});
-    tokens_ = *std::move(tokens);
+    Result<api::SavedSlot> slot = api::read_saved_slot(*std::move(file), service_.fingerprint, files_of_,
+                                                       service_.vocabulary->size(), service_.context_tokens);
+    if (!slot) return refuse(slot.error());
+    if (!is_own(*slot)) {
+      return refuse(
+          invalid("a former version saved it and did not note whose it is, and its text is not in the cache of "
+                  "requests without "
+                  "a cache_salt: send the conversation again, and save it anew"));
+    }
+    tokens_ = std::move(slot->tokens);
     if (tokens_.empty()) return reply(api::restore_reply(action_, 0, bytes_, ms()));
     Job job;
     job.id = reply_header(service_, "slot-").id;
@@ -123,6 +148,7 @@ class SlotExchange final : public SlotSink, public JobSink, public std::enable_s
   const SlotAction action_;
   const engine::AdapterScales adapters_;
   const Tenant tenant_;
+  const std::string files_of_;  // api::slot_owner() of the client, whatever the adapters' scales
   const std::uint64_t client_;
   const std::uint64_t key_;
   const std::uint64_t owner_;
