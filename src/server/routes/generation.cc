@@ -201,7 +201,7 @@ class Starter {
     }
     Reading reading = *reading_;
     reading.options.thinking_open = made.thinking_open;
-    if (request_.may_end_thought) sampling.thinking.end_now = service_.open_thoughts->open(made.job.id);
+    if (request_.may_end_thought) sampling.thinking.end_now = service_.open_thoughts->open(made.job.id, made.job.key);
     limit_thinking(service_, made.thinking_open, sampling.thinking);
     TRY(constrain_calls(service_, reading, request_.tools, sampling.grammar));
     // A format applies to the part that a client sees as the answer.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
@@ -180,31 +181,38 @@ class SaidOnce {
   std::set<std::string, std::less<>> said_ GUARDED_BY(mutex_);
 };
 
-// The thoughts that clients may end, by the id of the reply.
+// The thoughts that clients may end, by the id of the reply: each by clients with the API key that asked for it (0: the
+// server has no keys).
 // Thread safe.
 class OpenThoughts {
  public:
   // Returns what ends the thought once it is true. The reply keeps it; when the reply is gone, so is its entry.
-  std::shared_ptr<const std::atomic<bool>> open(const std::string& id) {
+  std::shared_ptr<const std::atomic<bool>> open(const std::string& id, std::uint64_t key) {
     auto end_now = std::make_shared<std::atomic<bool>>(false);
     const MutexLock lock(mutex_);
-    std::erase_if(open_, [](const auto& known) { return known.second.expired(); });
-    open_[id] = end_now;
+    std::erase_if(open_, [](const auto& known) { return known.second.end_now.expired(); });
+    open_[id] = {key, end_now};
     return end_now;
   }
 
-  // Returns false if there is no such reply, or none any more.
-  bool end(const std::string& id) {
+  // Returns false if there is no such reply, none any more, or it is another key's.
+  bool end(const std::string& id, std::uint64_t key) {
     const MutexLock lock(mutex_);
     const auto known = open_.find(id);
-    const std::shared_ptr<std::atomic<bool>> end_now = known == open_.end() ? nullptr : known->second.lock();
+    if (known == open_.end() || known->second.key != key) return false;
+    const std::shared_ptr<std::atomic<bool>> end_now = known->second.end_now.lock();
     if (end_now != nullptr) *end_now = true;
     return end_now != nullptr;
   }
 
  private:
+  struct Thought {
+    std::uint64_t key = 0;
+    std::weak_ptr<std::atomic<bool>> end_now = {};
+  };
+
   Mutex mutex_;
-  std::map<std::string, std::weak_ptr<std::atomic<bool>>> open_ GUARDED_BY(mutex_);
+  std::map<std::string, Thought> open_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::server

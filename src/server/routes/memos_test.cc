@@ -165,14 +165,23 @@ TEST(SaidOnce, LongWordsTakeBoundedMemory) {
 
 TEST(OpenThoughts, AreKnownAsLongAsTheirReplyKeepsThem) {
   OpenThoughts thoughts;
-  auto one = thoughts.open("one");
-  const auto two = thoughts.open("two");
-  EXPECT_TRUE(thoughts.end("two"));
+  auto one = thoughts.open("one", 0);
+  const auto two = thoughts.open("two", 0);
+  EXPECT_TRUE(thoughts.end("two", 0));
   EXPECT_FALSE(*one);
   EXPECT_TRUE(*two);
   one.reset();
-  EXPECT_FALSE(thoughts.end("one"));
-  EXPECT_FALSE(thoughts.end("three"));
+  EXPECT_FALSE(thoughts.end("one", 0));
+  EXPECT_FALSE(thoughts.end("three", 0));
+}
+
+TEST(OpenThoughts, AreEndedByTheirKeyOnly) {
+  OpenThoughts thoughts;
+  const auto one = thoughts.open("one", 1);
+  for (const std::uint64_t other : {0U, 2U}) EXPECT_FALSE(thoughts.end("one", other)) << other;
+  EXPECT_FALSE(*one);
+  EXPECT_TRUE(thoughts.end("one", 1));
+  EXPECT_TRUE(*one);
 }
 
 }  // namespace

@@ -254,7 +254,7 @@ std::string text_of_part(const Service& service, const api::MixedPrompt::value_t
 void control_chat(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   const Result<std::string> id = api::parse_chat_control(take_body(service, http));
   if (!id) return send_error(writer, api::error_reply(id.error()));
-  send_json(writer, api::chat_control_reply(service.open_thoughts->end(*id)));
+  send_json(writer, api::chat_control_reply(service.open_thoughts->end(*id, key_of(service, http))));
 }
 
 // Tokens that cannot come under `ignore_eos`.
