@@ -92,8 +92,8 @@ bool stays_string(std::string_view text, const Types& types) {
 }  // namespace
 
 const ordered_json* ToolSet::find(std::string_view name) const {
-  if (!tools_.is_array()) return nullptr;
-  for (const ordered_json& tool : tools_) {
+  if (!tools_->is_array()) return nullptr;
+  for (const ordered_json& tool : *tools_) {
     const ordered_json* function = member(tool, "function");
     const ordered_json* found = function == nullptr ? nullptr : member(*function, "name");
     if (found != nullptr && found->is_string() && found->get_ref<const std::string&>() == name) return function;

@@ -5,6 +5,7 @@
 //
 // Immutable, thread safe.
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -22,18 +23,17 @@ struct ValueTypes {
   bool is_string(std::string_view beginning) const;
 };
 
+// Copies share the definitions: each of many replies to a prompt has one.
 class ToolSet {
  public:
-  // No tools.
-  ToolSet() = default;
-  // OpenAI's shape: [{"type":"function","function":{"name":...,"parameters":schema}}]; null: none.
-  explicit ToolSet(nlohmann::ordered_json tools) : tools_(std::move(tools)) {}
-
+  ToolSet() : ToolSet(nullptr) {}  // no tools
+  // `tools`: OpenAI's shape: [{"type":"function","function":{"name":...,"parameters":schema}}]; null: none.
   // `is_closed`: no other tool may be called.
-  ToolSet(nlohmann::ordered_json tools, bool is_closed) : tools_(std::move(tools)), is_closed_(is_closed) {}
+  explicit ToolSet(nlohmann::ordered_json tools, bool is_closed = false)
+      : tools_(std::make_shared<const nlohmann::ordered_json>(std::move(tools))), is_closed_(is_closed) {}
 
-  bool empty() const { return tools_.empty(); }
-  const nlohmann::ordered_json& json() const { return tools_; }
+  bool empty() const { return tools_->empty(); }
+  const nlohmann::ordered_json& json() const { return *tools_; }
   // The tool's function object; null if there is no such tool.
   const nlohmann::ordered_json* find(std::string_view name) const;
   // Returns true also for an unknown tool: the client answers such calls. Returns false if the call is text.
@@ -44,7 +44,7 @@ class ToolSet {
   ValueTypes types_of(std::string_view tool, std::string_view parameter) const;
 
  private:
-  nlohmann::ordered_json tools_;
+  std::shared_ptr<const nlohmann::ordered_json> tools_;
   bool is_closed_ = false;
 };
 
