@@ -1,6 +1,9 @@
 #include "server/http/connection.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
@@ -27,6 +30,13 @@ constexpr std::size_t kLingerBytesMax = 8 << 20;
 constexpr int kReadsPerTurn = 16;  // then it is the turn of other connections
 
 std::int64_t now_ns() { return os::real_clock().monotonic_ns(); }
+// Bytes that wait in the system for a client whose own buffer is full. By default these are 4 MB on Linux: thousands of
+// tokens pass before a client that reads nothing is seen not to read.
+void let_little_wait(Connection::Socket& socket) {
+  constexpr int kUnsentBytes = 16 << 10;
+  (void)::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes,
+                     sizeof kUnsentBytes);  // of TCP; a Unix socket knows what its client has read
+}
 bool would_block(const ErrorCode& error) {
   return error == asio::error::would_block || error == asio::error::try_again;
 }
@@ -56,6 +66,7 @@ void Connection::start() {
     ErrorCode ignored;
     socket_.non_blocking(true, ignored);
     socket_.set_option(asio::ip::tcp::no_delay(true), ignored);  // a Unix socket never delays, and has no such option
+    let_little_wait(socket_);
     enter(Phase::kFirst);
     wait_readable();
   });
@@ -320,6 +331,7 @@ void Connection::write() {
     case OutgoingBytes::Sent::kBlocked: return wait_writable();
     case OutgoingBytes::Sent::kAll: break;
   }
+  if (const auto make_more = outbox_ ? outbox_->take_when_sent() : nullptr) make_more();
   if (phase_ == Phase::kReply && reply_end_ != Outbox::End::kNotYet) return after_reply();
   arm();
 }

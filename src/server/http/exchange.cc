@@ -132,6 +132,25 @@ void Exchange::send_shared(int status, std::string_view content_type, std::share
   finish_whole();
 }
 
+void Exchange::send_pieces(int status, std::string_view content_type, BodyPieces next, const HeaderList& headers) {
+  std::string first = next();
+  const std::string second = first.empty() ? first : next();
+  if (second.empty()) return send(status, content_type, std::move(first), headers);
+  if (!begin_stream(status, content_type, headers) || !write(first) || !write(second)) return;
+  send_rest(std::make_shared<BodyPieces>(std::move(next)));
+}
+
+// The task keeps this, and what `next` keeps, until the piece is made or the client has left.
+void Exchange::send_rest(std::shared_ptr<BodyPieces> next) {
+  outbox_->when_sent([self = shared_from_this(), next = std::move(next)] {
+    self->post_work([self, next] {
+      const std::string piece = (*next)();
+      if (piece.empty()) return self->end();
+      if (self->write(piece)) self->send_rest(next);
+    });
+  });
+}
+
 void Exchange::send_head(int status, std::string_view content_type, std::size_t body_bytes, const HeaderList& headers) {
   KVKEEP_ASSERT(state_ == State::kNothing, "a request gets one reply");
   state_ = State::kWhole;

@@ -40,6 +40,8 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   void send(int status, std::string_view content_type, std::string body, const HeaderList& headers) override;
   void send_shared(int status, std::string_view content_type, std::shared_ptr<const std::string> body,
                    const HeaderList& headers) override;
+  void send_pieces(int status, std::string_view content_type, BodyPieces next, const HeaderList& headers) override;
+  void note_kept(std::size_t bytes) override { outbox_->note_kept(bytes); }
   bool begin_stream(int status, std::string_view content_type, const HeaderList& headers) override;
   bool write(std::string_view piece) override;
   void end() override;
@@ -62,6 +64,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   void log(int status, std::string_view body) const;
   void send_head(int status, std::string_view content_type, std::size_t body_bytes, const HeaderList& headers);
   void finish_whole();
+  void send_rest(std::shared_ptr<BodyPieces> next);
   bool is_head() const { return request_.method == "HEAD"; }
   bool closes() const { return start_closes_ || core_.stopping.load(); }
 

@@ -184,6 +184,72 @@ TEST(HttpLater, ASilentStreamIsToldSo) {
   EXPECT_TRUE(client.read_reply().whole);
 }
 
+// Pieces are made one at a time, as fast as the client reads.
+TEST(HttpLater, ALongBodyIsMadeWhileItLeaves) {
+  Kept kept;
+  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
+  constexpr int kPieces = 400;  // of 100 KB: more than the system takes for a client that does not read
+  std::atomic<int> made = 0;
+  const auto next = [&made] {
+    return made < kPieces ? std::string(100'000, static_cast<char>('a' + made++ % 26)) : std::string();
+  };
+  for (const bool reads : {true, false}) {
+    made = 0;
+    RawClient client = server.client();
+    client.send(get("/later"));
+    auto writer = kept.take();
+    ASSERT_TRUE(writer);
+    writer->post([writer, next] { writer->send_pieces(200, "text/plain", next); });
+    writer.reset();
+    if (reads) {
+      const RawReply reply = client.read_reply();
+      EXPECT_EQ(reply.status, 200);
+      EXPECT_TRUE(reply.whole);
+      EXPECT_EQ(reply.body.size(), kPieces * 100'000U);
+      EXPECT_EQ(made, kPieces);
+      EXPECT_EQ(client.ask(get("/health")).status, 200) << "the connection goes on";
+      continue;
+    }
+    EXPECT_TRUE(client.read_until("200 OK"));
+    client.close();
+    EXPECT_TRUE(becomes([&] { return server.client().ask(get("/health")).status == 200; }));
+    EXPECT_LT(made, kPieces) << "nobody wants the rest";
+  }
+}
+
+// Its system takes bytes for a while, and ours a few more; a stream of a megabyte once went there as if it were read.
+TEST(HttpLater, AStreamThatNobodyReadsEnds) {
+  Kept kept;
+  TestServer server(quick_limits(), [&](HttpServer& http) { kept.add_routes(http); });
+  for (const bool shuts : {true, false}) {
+    RawClient client = server.client();
+    client.send(get("/later"));
+    auto writer = kept.take();
+    ASSERT_TRUE(writer);
+    if (shuts) client.stop_reading();
+    writer->post([writer] {
+      writer->begin_stream(200, "text/event-stream");
+      for (int token = 0; token < 4'000; ++token) writer->write("data: " + std::string(250, 'x') + "\n\n");
+    });
+    EXPECT_TRUE(becomes([&] { return writer->client_gone(); }, 10'000)) << shuts;
+  }
+}
+
+TEST(HttpLater, ABodyOfOnePieceHasALength) {
+  Kept kept;
+  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
+  RawClient client = server.client();
+  client.send(get("/later"));
+  auto writer = kept.take();
+  ASSERT_TRUE(writer);
+  writer->post([writer, made = false]() mutable {
+    writer->send_pieces(200, "text/plain", [&made] { return std::exchange(made, true) ? "" : "short"; });
+  });
+  writer.reset();
+  EXPECT_TRUE(client.read_until("Content-Length: 5\r\n"));
+  EXPECT_TRUE(client.read_until("\r\n\r\nshort"));
+}
+
 TEST(HttpHalfClose, TheWholeReplyComes) {
   Kept kept;
   TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });

@@ -29,4 +29,11 @@ std::string_view HttpRequest::parameter(std::string_view name) const {
   return {};
 }
 
+void ResponseWriter::send_pieces(int status, std::string_view content_type, BodyPieces next,
+                                 const HeaderList& headers) {
+  std::string body;
+  for (std::string piece = next(); !piece.empty(); piece = next()) body += piece;
+  send(status, content_type, std::move(body), headers);
+}
+
 }  // namespace kvkeep::server

@@ -3,6 +3,7 @@
 // HTTP as a handler sees it: a request as a value, and a writer for its one reply. No library type appears here, so
 // that the dialects above do not know the HTTP library and tests may fake both sides.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,8 +43,11 @@ struct HttpRequest {
   std::string_view parameter(std::string_view name) const;
 };
 
-// The reply to one request: either one send(), or begin_stream(), any number of write() and one end(). No call waits:
-// bytes that the client does not read yet queue up, up to ChannelLimits::unsent_bytes_max.
+// A body that is made while it leaves: returns its next piece, "" at the end.
+using BodyPieces = std::function<std::string()>;
+
+// The reply to one request: either one send() or send_pieces(), or begin_stream(), any number of write() and one end().
+// No call waits: bytes that the client does not read yet queue up, up to ChannelLimits::unsent_bytes_max.
 //
 // A handler that answers later keeps its writer and returns. One thread at a time makes the reply: the handler's until
 // it returns, then tasks of post(). keep(), post(), post_work(), on_silence() and client_gone() are thread safe.
@@ -59,6 +63,15 @@ class ResponseWriter {
                            const HeaderList& headers = {}) {
     send(status, content_type, *body, headers);
   }
+
+  // The same with a body that may be too large to be made at once. A first piece that is all of it goes as by send().
+  // Of a longer one each further piece is made by post_work(), once those before it were sent; if the client leaves, no
+  // more are made. A task, too: no other part of the reply may come after this call.
+  virtual void send_pieces(int status, std::string_view content_type, BodyPieces next, const HeaderList& headers = {});
+
+  // The reply's maker keeps so many more bytes until it sends the reply. They count like bytes that the client has not
+  // read, so that more of them than one reply may have unread end the connection.
+  virtual void note_kept(std::size_t /*bytes*/) {}
 
   // Starts a reply of unknown length (server-sent events). Returns false if the client is gone: no more will arrive.
   virtual bool begin_stream(int status, std::string_view content_type, const HeaderList& headers = {}) = 0;

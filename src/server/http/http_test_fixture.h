@@ -61,6 +61,8 @@ class RawClient {
   }
   // Ends the sending, and still reads.
   void half_close() { ::shutdown(socket_, SHUT_WR); }
+  // Ends the reading, and stays connected: TCP tells the server nothing of it.
+  void stop_reading() { ::shutdown(socket_, SHUT_RD); }
   // Returns false if the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {

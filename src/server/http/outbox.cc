@@ -23,17 +23,48 @@ void Outbox::drop() {
   gone_.store(true, std::memory_order_release);
   std::string().swap(bytes_);
   body_.reset();
-  all_.remove(std::exchange(unsent_bytes_, 0));
+  all_.remove(std::exchange(unsent_bytes_, 0) + std::exchange(kept_bytes_, 0));
 }
 
+// The task may own the maker, whose end calls this object.
 void Outbox::leave() {
+  std::function<void()> dropped;
   const MutexLock lock(mutex_);
   drop();
+  dropped = std::exchange(when_sent_, nullptr);
 }
 
 std::size_t Outbox::unsent_bytes() {
   const MutexLock lock(mutex_);
-  return unsent_bytes_;
+  return unsent_bytes_ + kept_bytes_;
+}
+
+void Outbox::note_kept(std::size_t bytes) {
+  {
+    const MutexLock lock(mutex_);
+    if (gone()) return;
+    kept_bytes_ += bytes;
+    all_.add(bytes);
+    if (kept_bytes_ > unsent_bytes_max_) {
+      all_.note_end(UnreadCause::kBytes);
+      drop();
+    }
+  }
+  wake_once();
+}
+
+void Outbox::when_sent(std::function<void()> task) {
+  {
+    const MutexLock lock(mutex_);
+    if (gone()) return;
+    when_sent_ = std::move(task);
+  }
+  wake_once();
+}
+
+std::function<void()> Outbox::take_when_sent() {
+  const MutexLock lock(mutex_);
+  return unsent_bytes_ == 0 ? std::exchange(when_sent_, nullptr) : nullptr;
 }
 
 bool Outbox::append(std::string&& bytes) {

@@ -47,6 +47,11 @@ class Outbox {
   bool append_body(std::shared_ptr<const std::string> body);
   void end(End how, bool close_after);
   void set_silence(Silence silence);
+  // The maker keeps so many more bytes for this reply, which count until the client is gone or the reply is. More than
+  // one reply may have unsent drop the client.
+  void note_kept(std::size_t bytes);
+  // The writer runs `task` once when it has sent all that was appended. It is dropped if the client leaves.
+  void when_sent(std::function<void()> task);
   bool gone() const { return gone_.load(std::memory_order_acquire); }
   // Returns true if some of the reply was appended.
   bool started() const { return started_.load(std::memory_order_acquire); }
@@ -55,7 +60,10 @@ class Outbox {
   Taken take();
   void sent(std::size_t bytes);
   void leave();  // the client is gone: drops what it has not taken
+  // With those that the maker keeps.
   std::size_t unsent_bytes();
+  // Returns the task to run if all that was appended is sent; null if there is none, or not yet.
+  std::function<void()> take_when_sent();
   // Returns the silence that was set last, once; its `task` is empty if there is no new one.
   Silence take_silence();
 
@@ -77,6 +85,8 @@ class Outbox {
   bool close_after_ GUARDED_BY(mutex_) = false;
   bool awake_ GUARDED_BY(mutex_) = false;
   Silence silence_ GUARDED_BY(mutex_);
+  std::size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
+  std::function<void()> when_sent_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::server

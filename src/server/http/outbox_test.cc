@@ -81,5 +81,52 @@ TEST(Outbox, ASilenceIsTakenOnce) {
   EXPECT_FALSE(outbox.take_silence().task);
 }
 
+TEST(Outbox, CountsBytesThatItsMakerKeeps) {
+  UnreadReplies all(1'000);
+  {
+    Outbox outbox(100, all, [] {});
+    outbox.note_kept(60);
+    EXPECT_EQ(outbox.unsent_bytes(), 60U);
+    EXPECT_EQ(all.counts().bytes, 60U);
+    EXPECT_TRUE(outbox.append(std::string(90, 'x'))) << "the text of what is kept comes on top";
+    outbox.sent(90);
+    EXPECT_EQ(outbox.unsent_bytes(), 60U) << "until the reply is over";
+    EXPECT_FALSE(outbox.gone());
+    outbox.note_kept(41);
+    EXPECT_TRUE(outbox.gone());
+    EXPECT_EQ(all.counts().bytes, 0U);
+    EXPECT_EQ(all.counts().ended[static_cast<std::size_t>(UnreadCause::kBytes)], 1U);
+    Outbox other(100, all, [] {});
+    other.note_kept(7);
+  }
+  EXPECT_EQ(all.counts().bytes, 0U);
+}
+
+TEST(Outbox, AsksForMoreOnceAllIsSent) {
+  int wakes = 0;
+  Outbox outbox(100, no_others(), [&] { ++wakes; });
+  EXPECT_TRUE(outbox.append("one"));
+  outbox.when_sent([] {});
+  EXPECT_FALSE(outbox.take_when_sent());
+  (void)outbox.take();
+  EXPECT_FALSE(outbox.take_when_sent()) << "taken, and not sent";
+  outbox.sent(3);
+  EXPECT_TRUE(outbox.take_when_sent());
+  EXPECT_FALSE(outbox.take_when_sent()) << "once";
+  wakes = 0;
+  outbox.when_sent([] {});
+  EXPECT_EQ(wakes, 1) << "all may be sent already";
+}
+
+TEST(Outbox, DropsTheTaskOfAClientThatLeaves) {
+  const auto owned = std::make_shared<int>(0);
+  Outbox outbox(100, no_others(), [] {});
+  outbox.when_sent([owned] {});
+  outbox.leave();
+  EXPECT_EQ(owned.use_count(), 1);
+  outbox.when_sent([owned] {});
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
 }  // namespace
 }  // namespace kvkeep::server
