@@ -1,5 +1,7 @@
 """Several replies in one request: choices of one prompt, several prompts, and both, in all dialects that have them."""
 
+import re
+
 from support import ServerCase, main, model, user, words
 
 CHAT = "/v1/chat/completions"
@@ -25,6 +27,11 @@ def deltas(server, path, body):
     assert last == "[DONE]", last
     assert len(usages) == 1, usages
     return texts, ends, usages[0]
+
+
+def peak_kib(server):
+    with open(f"/proc/{server.process.pid}/status") as file:
+        return int(re.search(r"^VmHWM:\s+(\d+)", file.read(), re.M)[1])
 
 
 class Choices(ServerCase):
@@ -131,6 +138,22 @@ class Choices(ServerCase):
         self.assert_refused(400, self.one.post, COMPLETION, {"prompt": ["a"] * 9, "n": 128}, contains="replies")
         self.assert_refused(400, self.one.post, COMPLETION, {"prompt": ["a", ""]}, contains="prompt")
         self.assert_refused(400, self.one.post, COMPLETION, {"prompt": ["a", words(20000)]}, contains="context")
+
+    # As maps of their own, the likeliest tokens of such a reply took 300 MB; as numbers they take 2 MB.
+    def test_probabilities_take_the_memory_of_their_numbers(self):
+        server = self.server("-np", 4)
+        ask = {"prompt": "hello", "n": 4, "max_tokens": 250, "temperature": 1, "logprobs": 256, "ignore_eos": True}
+        server.post(COMPLETION, {**ask, "max_tokens": 2})
+        before = peak_kib(server)
+        reply = server.post(COMPLETION, ask)
+        self.assertEqual([len(choice["logprobs"]["content"]) for choice in reply["choices"]], [250] * 4)
+        self.assertEqual(len(reply["choices"][3]["logprobs"]["top_logprobs"][249]), 256)
+        self.assertLess(peak_kib(server) - before, 64 << 10)
+        too_much = {**ask, "n": 128, "max_tokens": 4000}
+        self.assert_refused(400, server.post, COMPLETION, too_much, contains="'logprobs'")
+        self.assert_refused(400, server.post, "/completion", {**too_much, "prompt": ["a", "b"]}, contains="'logprobs'")
+        for _ in server.stream(COMPLETION, {**too_much, "stream": True}):
+            break  # a stream keeps none
 
     def test_a_client_that_leaves_ends_all_choices(self):
         for _ in self.one.stream(CHAT, {"messages": [user("hi")], "n": 4, "stream": True, "ignore_eos": True}):

@@ -149,12 +149,21 @@ Status read_sampling(const Json& body, engine::SamplingParams& sampling) {
   return read_bool(body, "ignore_eos", sampling.ignore_eos);
 }
 
+// Each reply has a copy of them, and holds back as much text as the longest has.
+Status check_stop(const std::vector<std::string>& stop) {
+  constexpr std::size_t kMostStopBytes = 64 << 10;
+  std::size_t bytes = 0;
+  for (const std::string& text : stop) bytes += text.size();
+  if (bytes <= kMostStopBytes) return {};
+  return invalid(fmt::format("'stop' may have {} bytes, of all strings together", kMostStopBytes));
+}
+
 Status read_stop(const Json& body, std::vector<std::string>& stop) {
   const Json* value = field(body, "stop");
   if (value == nullptr) return {};
   if (value->is_string()) {
     stop = {value->get<std::string>()};
-    return {};
+    return check_stop(stop);
   }
   if (!value->is_array()) return wrong_type("stop", "a string or an array of strings", *value);
   if (value->size() > kMaxStops) return invalid(fmt::format("'stop' may hold at most {} strings", kMaxStops));
@@ -163,7 +172,7 @@ Status read_stop(const Json& body, std::vector<std::string>& stop) {
     if (!element.is_string()) return wrong_type("stop", "a string or an array of strings", element);
     stop.push_back(element.get<std::string>());
   }
-  return {};
+  return check_stop(stop);
 }
 
 // llama-server's limits for editors, and one for the whole request; a value of 0 or less sets none.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "server/api/generation_fields.h"
@@ -126,12 +127,12 @@ std::string NativeCompletionWriter::delta(const Delta& delta) {
   choice.predicted += delta.tokens.size();
   choice.has_new_line |= delta.text.find('\n') != std::string_view::npos;
   Json json = piece(delta.choice, delta.slot, delta.text, delta.tokens);
-  if (delta.score != nullptr) json["completion_probabilities"] = scores_json({delta.score, 1}, score_kind_);
+  if (delta.score != nullptr) json["completion_probabilities"] = Json::array({score_json(*delta.score, score_kind_)});
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
 }
 
-Json NativeCompletionWriter::last(std::string_view text, const GenerationResult& result, bool with_scores) const {
+Json NativeCompletionWriter::last(std::string_view text, const GenerationResult& result) const {
   const std::size_t predicted = result.timings.predicted_n;
   const bool asked_for_more = !max_tokens_ || predicted < static_cast<std::size_t>(*max_tokens_);
   // A prompt that fits has a reply of one token at least, unless its prefill took too long.
@@ -155,18 +156,34 @@ Json NativeCompletionWriter::last(std::string_view text, const GenerationResult&
       {"tokens_cached", result.prompt_tokens + (predicted > 0 ? predicted - 1 : 0)},
       {"timings", timings_json(result.timings)},
   };
-  if (with_scores) json["completion_probabilities"] = scores_json(result.scores, score_kind_);
   return chosen_fields(json, response_fields_);
 }
 
-std::string NativeCompletionWriter::finish(const GenerationResult& result) { return sse(last("", result, false)); }
+std::string NativeCompletionWriter::finish(const GenerationResult& result) { return sse(last("", result)); }
 
-std::string NativeCompletionWriter::whole_of_all(std::span<const GenerationResult> results) {
-  Json all = Json::array();
-  for (const GenerationResult& result : results) {
-    all.push_back(last(joined_text(result.content, PartKind::kText), result, shows_scores_));
+// Each reply is made in its turn, because it repeats the prompt and the settings.
+JsonPieces NativeCompletionWriter::whole_of_all(std::vector<GenerationResult> results) {
+  constexpr std::string_view kScores = "completion_probabilities";
+  const auto all = std::make_shared<const std::vector<GenerationResult>>(std::move(results));
+  const bool shows_scores = shows_scores_ && (response_fields_.empty() ||
+                                              std::ranges::find(response_fields_, kScores) != response_fields_.end());
+  JsonPieces pieces;
+  if (all->size() > 1) pieces.add("[");
+  for (const GenerationResult& result : *all) {
+    const bool is_first = &result == &all->front();
+    pieces.add([this, all, &result, is_first, shows_scores] {
+      const Json one = last(joined_text(result.content, PartKind::kText), result);
+      const char* const comma = shows_scores && !one.empty() ? "," : "";
+      return (is_first ? "{" : ",{") + members(one) + comma;
+    });
+    if (shows_scores) {
+      pieces.add(fmt::format("\"{}\":", kScores));
+      add_scores(pieces, result.scores, score_kind_);
+    }
+    pieces.add("}");
   }
-  return to_line(results.size() == 1 ? all.front() : all);
+  if (all->size() > 1) pieces.add("]");
+  return pieces;
 }
 
 namespace {

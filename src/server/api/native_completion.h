@@ -29,9 +29,9 @@ class NativeCompletionWriter final : public ReplyWriter {
   // The last event has no "[DONE]" after it.
   std::string finish(const GenerationResult& result) override;
   std::string end_choice(const GenerationResult& result) override { return finish(result); }
-  std::string whole(const GenerationResult& result) override { return whole_of_all({&result, 1}); }
+  std::string whole(const GenerationResult& result) override { return whole_of_all({result}).rest(); }
   // Several choices are an array of replies.
-  std::string whole_of_all(std::span<const GenerationResult> results) override;
+  JsonPieces whole_of_all(std::vector<GenerationResult> results) override;
 
  private:
   // A choice of a stream so far.
@@ -43,7 +43,7 @@ class NativeCompletionWriter final : public ReplyWriter {
 
   Json piece(std::size_t choice, std::optional<std::size_t> slot, std::string_view text,
              std::span<const TokenId> tokens) const;
-  Json last(std::string_view text, const GenerationResult& result, bool with_scores) const;
+  Json last(std::string_view text, const GenerationResult& result) const;
 
   const ReplyHeader header_;
   const std::vector<std::string> prompts_;

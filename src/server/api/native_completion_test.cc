@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/api/score_list_test.h"
+
 namespace kvkeep::server::api {
 namespace {
 
@@ -47,13 +49,14 @@ TEST(NativeCompletion, Whole) {
 TEST(NativeCompletion, ShowsProbabilitiesIfAsked) {
   GenerationRequest request;
   GenerationResult scored = three_tokens();
-  scored.scores = {{.id = 7, .text = "a", .logprob = -1}};
+  const TokenScore score{.id = 7, .text = "a", .logprob = -1};
+  scored.scores = score_list({score});
   EXPECT_FALSE(Json::parse(NativeCompletionWriter(native_header(), request, {""}).whole(scored))
                    .contains("completion_probabilities"));
   request.scored_tokens = 0;
   NativeCompletionWriter writer(native_header(), request, {""});
   EXPECT_EQ(Json::parse(writer.whole(scored))["completion_probabilities"][0]["logprob"], -1.0);
-  const Json piece = parsed_event(writer.delta({.text = "a", .score = scored.scores.data()}));
+  const Json piece = parsed_event(writer.delta({.text = "a", .score = &score}));
   EXPECT_EQ(piece["completion_probabilities"][0]["token"], "a");
 }
 
@@ -62,7 +65,7 @@ TEST(NativeCompletion, ShowsProbabilitiesOfTheDrawUnderTheirOwnNames) {
   request.scored_tokens = 1;
   request.sampling.keeps_candidates = true;
   GenerationResult scored = three_tokens();
-  scored.scores = {{.id = 7, .text = "a", .logprob = 0, .likeliest = {{.id = 7, .text = "a"}}}};
+  scored.scores = score_list({{.id = 7, .text = "a", .logprob = 0, .likeliest = {{.id = 7, .text = "a"}}}});
   const Json one =
       Json::parse(NativeCompletionWriter(native_header(), request, {""}).whole(scored))["completion_probabilities"][0];
   EXPECT_EQ(one["prob"], 1.0);
@@ -161,7 +164,7 @@ TEST(NativeCompletion, SeveralChoicesAreAnArray) {
   NativeCompletionWriter writer(native_header(), request, {"a", "b"});
   std::vector<GenerationResult> results(4, three_tokens());
   for (std::size_t i = 0; i < results.size(); ++i) results[i].choice = i;
-  const Json all = Json::parse(writer.whole_of_all(results));
+  const Json all = Json::parse(writer.whole_of_all(results).rest());
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(all[1]["prompt"], "a");
   EXPECT_EQ(all[2]["prompt"], "b");

@@ -9,9 +9,6 @@
 namespace kvkeep::server::api {
 namespace {
 
-// JSON has no infinity: a token that cannot come is shown with OpenAI's least value. NaN stays, and becomes null.
-float shown(float logprob) { return std::max(logprob, -9999.0F); }
-
 double ratio(double dividend, double divisor) { return divisor > 0 ? dividend / divisor : 0.0; }
 
 }  // namespace
@@ -65,9 +62,11 @@ std::string ReplyWriter::end_choice(const GenerationResult& /*result*/) {
   return {};
 }
 
-std::string ReplyWriter::whole_of_all(std::span<const GenerationResult> results) {
+JsonPieces ReplyWriter::whole_of_all(std::vector<GenerationResult> results) {
   KVKEEP_ASSERT(results.size() == 1, "this dialect has one choice");
-  return whole(results.front());
+  JsonPieces pieces;
+  pieces.add(whole(results.front()));
+  return pieces;
 }
 
 ErrorReply ReplyWriter::error(const Error& error) const { return error_reply(error); }
@@ -131,23 +130,26 @@ ScoreKind score_kind(const GenerationRequest& request) {
   return request.sampling.keeps_candidates ? ScoreKind::kDrawn : ScoreKind::kLogprobs;
 }
 
-Json scores_json(std::span<const TokenScore> scores, ScoreKind kind) {
+float shown_logprob(float logprob) { return std::max(logprob, -9999.0F); }
+
+Json score_json(const TokenScore& score, ScoreKind kind) {
   const bool drawn = kind == ScoreKind::kDrawn;
-  const auto one = [drawn](const TokenScore& score) {
+  const auto one = [drawn](const TokenScore& token) {
     Json bytes = Json::array();
-    for (const char byte : score.text) bytes.push_back(static_cast<unsigned char>(byte));
-    Json json = {{"id", score.id}, {"token", score.text}, {"bytes", std::move(bytes)}};
-    drawn ? json["prob"] = std::exp(score.logprob) : json["logprob"] = shown(score.logprob);
+    for (const char byte : token.text) bytes.push_back(static_cast<unsigned char>(byte));
+    Json json = {{"id", token.id}, {"token", token.text}, {"bytes", std::move(bytes)}};
+    drawn ? json["prob"] = std::exp(token.logprob) : json["logprob"] = shown_logprob(token.logprob);
     return json;
   };
-  Json list = Json::array();
-  for (const TokenScore& score : scores) {
-    Json json = one(score);
-    Json& likeliest = json[drawn ? "top_probs" : "top_logprobs"] = Json::array();
-    for (const TokenScore& other : score.likeliest) likeliest.push_back(one(other));
-    list.push_back(std::move(json));
-  }
-  return list;
+  Json json = one(score);
+  Json& likeliest = json[drawn ? "top_probs" : "top_logprobs"] = Json::array();
+  for (const TokenScore& other : score.likeliest) likeliest.push_back(one(other));
+  return json;
+}
+
+void add_scores(JsonPieces& pieces, ScoreList scores, ScoreKind kind) {
+  pieces.add_list(scores.size,
+                  [at = std::move(scores.at), kind](std::size_t number) { return score_json(at(number), kind); });
 }
 
 }  // namespace kvkeep::server::api

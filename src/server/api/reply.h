@@ -15,6 +15,7 @@
 // Times and ids come from the caller; nothing here reads a clock. Used by one thread at a time.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@
 #include "chat/tools/reply_parser.h"
 #include "server/api/errors.h"
 #include "server/api/json_body.h"
+#include "server/api/json_pieces.h"
 #include "server/api/request.h"
 
 namespace kvkeep::server::api {
@@ -75,12 +77,19 @@ struct TokenScore {
   std::vector<TokenScore> likeliest = {};  // of a sampled token: the likeliest ones at its place
 };
 
+// The scores of tokens that follow each other. Each is made when it is written: with their texts, those of a long reply
+// would take ten times the memory of their numbers.
+struct ScoreList {
+  std::size_t size = 0;
+  std::function<TokenScore(std::size_t number)> at = {};  // precondition: below `size`
+};
+
 // The facts about the prompt that are known when its prefill begins.
 struct ReplyStart {
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;  // of these, tokens from the cache
   std::size_t choice = 0;
-  std::span<const TokenScore> prompt_scores = {};  // of its tokens, if the request asked for them
+  ScoreList prompt_scores = {};  // of its tokens, if the request asked for them
 };
 
 // The model's output, piece by piece; the order is the parser's.
@@ -128,13 +137,13 @@ struct Usage {
 
 struct GenerationResult {
   FinishReason finish = FinishReason::kStop;
-  std::string stop_string = {};                    // the one that ended the reply; "": none did
-  bool by_line_limit = false;                      // with kLength: a limit of time or of indentation ended it
-  bool truncated = false;                          // the context was full, and some of it left
-  std::vector<ReplyPart> content = {};             // for whole() only; in the order in which the model wrote it
-  std::vector<TokenId> tokens = {};                // for whole() only, with return_tokens
-  std::vector<TokenScore> scores = {};             // for whole() only, of each token
-  std::span<const TokenScore> prompt_scores = {};  // for whole() only, as in ReplyStart
+  std::string stop_string = {};         // the one that ended the reply; "": none did
+  bool by_line_limit = false;           // with kLength: a limit of time or of indentation ended it
+  bool truncated = false;               // the context was full, and some of it left
+  std::vector<ReplyPart> content = {};  // for whole() only; in the order in which the model wrote it
+  std::vector<TokenId> tokens = {};     // for whole() only, with return_tokens
+  ScoreList scores = {};                // for whole() only, of each token
+  ScoreList prompt_scores = {};         // for whole() only, as in ReplyStart
   std::size_t prompt_tokens = 0;
   std::size_t reasoning_tokens = 0;  // among the generated tokens
   Timings timings = {};              // usage takes cached and completion tokens from these
@@ -156,8 +165,9 @@ class ReplyWriter {
   virtual std::string end_choice(const GenerationResult& result);
   // Returns the JSON body of a reply that is not streamed.
   virtual std::string whole(const GenerationResult& result) = 0;
-  // The same for all choices, in their order. Precondition: one, or the dialect has several.
-  virtual std::string whole_of_all(std::span<const GenerationResult> results);
+  // The same for all choices, in their order, made piece by piece as long as this lives. Precondition: one, or the
+  // dialect has several.
+  virtual JsonPieces whole_of_all(std::vector<GenerationResult> results);
 
   // For a silent stream: a comment, or an event after those that open the stream; then first() is empty.
   virtual std::string keep_alive();
@@ -176,10 +186,13 @@ std::string_view to_string(FinishReason finish);
 Json timings_json(const Timings& timings);
 Json usage_json(const GenerationResult& result);  // of all choices
 Json progress_json(const PrefillProgress& progress);
-// Returns llama-server's list: of each token its id, text, bytes, "logprob", and "top_logprobs" with the likeliest; or,
-// if the request asked for post_sampling_probs, "prob" and "top_probs".
+// An entry of llama-server's list: a token's id, text, bytes, "logprob", and "top_logprobs" with the likeliest; or, if
+// the request asked for post_sampling_probs, "prob" and "top_probs".
 enum class ScoreKind { kLogprobs, kDrawn };
 ScoreKind score_kind(const GenerationRequest& request);
-Json scores_json(std::span<const TokenScore> scores, ScoreKind kind);
+// JSON has no infinity: a token that cannot come is shown with OpenAI's least value. NaN stays, and becomes null.
+float shown_logprob(float logprob);
+Json score_json(const TokenScore& score, ScoreKind kind);
+void add_scores(JsonPieces& pieces, ScoreList scores, ScoreKind kind);
 
 }  // namespace kvkeep::server::api

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
+#include "server/routes/reply_room.h"
 #include "server/trace/explanations.h"
 
 namespace kvkeep::server {
@@ -49,9 +50,9 @@ std::shared_ptr<JobSink> Answer::open(NextRequest next, ReplyEndings endings, st
 
 void Answer::drain(Line& line) {
   line.queue->take(events_);
-  for (const Event& event : events_) {
+  for (Event& event : events_) {
     if (failed_) return;
-    std::visit([&](const auto& known) { handle(line, known); }, event);
+    std::visit([&](auto& known) { handle(line, known); }, event);
   }
 }
 
@@ -85,9 +86,9 @@ void Answer::open_reply(Line& line) {
 }
 
 // They come with the first choice of the prompt, before any of its choices has a token.
-std::span<const api::TokenScore> Answer::prompt_scores(const Line& line) const {
+api::ScoreList Answer::prompt_scores(const Line& line) const {
   const std::size_t index = line.choice.index();
-  return lines_[index - index % form_.choices_per_prompt]->choice.prompt_scores();
+  return lines_[index - index % form_.choices_per_prompt]->choice.prompt_scores(service_.vocabulary);
 }
 
 void Answer::keep_alive() {
@@ -109,12 +110,16 @@ void Answer::handle(Line& line, const PrefillEvent& event) {
                           .slot = line.choice.slot()}));
 }
 
-void Answer::handle(Line& line, const PromptScoresEvent& event) { line.choice.add(event, *service_.vocabulary); }
+void Answer::handle(Line& line, PromptScoresEvent& event) {
+  for (const TokenScores& scores : event.scores) writer_->note_kept(kept_bytes(scores.likeliest.size()));
+  line.choice.add(std::move(event));
+}
 
 void Answer::handle(Line& line, const TokenEvent& event) {
   if (line.choice.index() == 0 && !writer_->started()) seen_ = event.stats;
-  line.choice.add(event, *service_.vocabulary);
-  if (form_.stream) send_deltas(line, event);
+  line.choice.add(event);
+  if (form_.stream) return send_deltas(line, event);
+  if (event.scores) writer_->note_kept(kept_bytes(event.scores->likeliest.size()));
 }
 
 void Answer::send(const Line& line, api::Delta delta) {
@@ -156,12 +161,12 @@ void Answer::handle(Line& line, const DoneEvent& done) {
   if (--running_ > 0) {
     if (!form_.stream) return;
     send_rest(line);
-    return write(reply_->end_choice(line.choice.take_result()));
+    return write(reply_->end_choice(line.choice.take_result(service_.vocabulary)));
   }
   done_ = true;
   std::size_t tokens = 0;
   for (const auto& each : lines_) tokens += each->choice.done().stats.predicted_tokens;
-  if (tokens <= kLongReplyTokens) return finish(line);
+  if (tokens <= kLongReplyTokens && !form_.scores) return finish(line);
   writer_->post_work([self = shared_from_this(), &line] { self->finish(line); });
 }
 
@@ -171,7 +176,7 @@ void Answer::finish(Line& last) { form_.stream ? finish_stream(last) : finish_wh
 void Answer::finish_stream(Line& last) {
   send_rest(last);
   remember();
-  api::GenerationResult result = last.choice.take_result();
+  api::GenerationResult result = last.choice.take_result(service_.vocabulary);
   result.usage_of_all = usage();
   write(reply_->finish(result));
   if (!writer_->started()) return;  // the client was gone from the beginning
@@ -183,13 +188,15 @@ void Answer::finish_whole() {
   if (writer_->client_gone()) return;
   std::vector<api::GenerationResult> results;
   for (const auto& line : lines_) {
-    results.push_back(line->choice.take_result());
+    results.push_back(line->choice.take_result(service_.vocabulary));
     if (!form_.tokens) results.back().tokens.clear();
     results.back().prompt_scores = prompt_scores(*line);
   }
   results.front().usage_of_all = usage();
   remember();
-  writer_->send(200, api::kJsonContentType, reply_->whole_of_all(results), headers());
+  auto body = std::make_shared<api::JsonPieces>(reply_->whole_of_all(std::move(results)));
+  writer_->send_pieces(
+      200, api::kJsonContentType, [self = shared_from_this(), body] { return body->next(); }, headers());
   look_ahead();
 }
 

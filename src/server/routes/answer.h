@@ -4,8 +4,9 @@
 //
 // No thread waits for a job. The engine thread pushes events and posts, the HTTP server's thread formats and writes,
 // and bytes that a client does not read yet queue up there. A worker makes the end of a long reply, because remembering
-// it, and writing a whole body, take time that grows with its length. The scheduler's sinks own the answer, and the
-// answer its HTTP writer: when all jobs have ended, all of them are destroyed.
+// it, and writing a whole body, take time that grows with its length. A body is made while it leaves, because the
+// probabilities of tokens take much more memory as text than as the numbers that are kept. The scheduler's sinks own
+// the answer, and the answer its HTTP writer: when all jobs have ended, all of them are destroyed.
 
 #include <atomic>
 #include <cstddef>
@@ -37,6 +38,7 @@ struct AnswerForm {
   bool timings_per_token = false;      // in each chunk
   HeaderList told = {};                // header that names ignored fields
   bool prompt_scores = false;          // of each token of the prompts
+  bool scores = false;                 // of each token: a worker makes the end of the reply, however short it is
   std::size_t choices_per_prompt = 1;  // the answer has so many choices for each of its prompts, side by side
 };
 
@@ -62,11 +64,11 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   bool begin();  // returns false if the client is gone
   void write(std::string_view bytes);
   void open_reply(Line& line);
-  std::span<const api::TokenScore> prompt_scores(const Line& line) const;
+  api::ScoreList prompt_scores(const Line& line) const;
   HeaderList headers() const;
   void handle(Line& line, const BreakEvent& event);
   void handle(Line& line, const PrefillEvent& event);
-  void handle(Line& line, const PromptScoresEvent& event);
+  void handle(Line& line, PromptScoresEvent& event);
   void handle(Line& line, const TokenEvent& event);
   void handle(Line& line, const DoneEvent& done);
   void send(const Line& line, api::Delta delta);

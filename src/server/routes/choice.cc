@@ -1,6 +1,7 @@
 #include "server/routes/choice.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "server/trace/explanations.h"
@@ -14,6 +15,15 @@ using chat::tools::ReplyDelta;
 api::FinishReason finish_reason(const DoneEvent& done) {
   if (done.finish == Finish::kLength) return api::FinishReason::kLength;
   return done.whole_calls > 0 ? api::FinishReason::kToolCalls : api::FinishReason::kStop;
+}
+
+// Their texts are made when they are written: the list keeps numbers only.
+api::ScoreList list_of(std::shared_ptr<const std::vector<TokenScores>> scores,
+                       std::shared_ptr<const Vocabulary> vocabulary) {
+  const std::size_t size = scores->size();
+  return {size, [scores = std::move(scores), vocabulary = std::move(vocabulary)](std::size_t number) {
+            return shown((*scores)[number], *vocabulary);
+          }};
 }
 
 }  // namespace
@@ -64,11 +74,13 @@ void Choice::note_prompt(const JobStats& stats) {
   start_ = {.prompt_tokens = stats.prompt_tokens, .cached_tokens = stats.cached_tokens, .choice = index_};
 }
 
-void Choice::add(const PromptScoresEvent& event, const Vocabulary& vocabulary) {
-  for (const TokenScores& scores : event.scores) prompt_scores_.push_back(shown(scores, vocabulary));
+api::ScoreList Choice::prompt_scores(const std::shared_ptr<const Vocabulary>& vocabulary) const {
+  return list_of(prompt_scores_, vocabulary);
 }
 
-void Choice::add(const TokenEvent& event, const Vocabulary& vocabulary) {
+void Choice::add(PromptScoresEvent event) { std::ranges::move(event.scores, std::back_inserter(*prompt_scores_)); }
+
+void Choice::add(const TokenEvent& event) {
   note_prompt(event.stats);
   next_.add_token(event.token);
   count_reasoning(event.deltas, 1);
@@ -76,7 +88,7 @@ void Choice::add(const TokenEvent& event, const Vocabulary& vocabulary) {
   if (delivery_ == Delivery::kStreamed) return;
   append(event.deltas);
   tokens_.push_back(event.token);
-  if (event.scores) scores_.push_back(shown(*event.scores, vocabulary));
+  if (event.scores) scores_->push_back(*event.scores);
 }
 
 void Choice::end(DoneEvent done) {
@@ -98,7 +110,7 @@ void Choice::append(const std::vector<ReplyDelta>& deltas) {
   for (const ReplyDelta& delta : deltas) api::append_delta(content_, view_of(delta));
 }
 
-api::GenerationResult Choice::take_result() {
+api::GenerationResult Choice::take_result(const std::shared_ptr<const Vocabulary>& vocabulary) {
   api::GenerationResult result;
   result.choice = index_;
   result.slot = slot_;
@@ -113,7 +125,7 @@ api::GenerationResult Choice::take_result() {
   result.reasoning_tokens = reasoning_tokens_;
   result.content = std::move(content_);
   result.tokens = std::move(tokens_);
-  result.scores = std::move(scores_);
+  result.scores = list_of(scores_, vocabulary);
   return result;
 }
 

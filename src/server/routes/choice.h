@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,7 @@ class Choice {
   std::size_t index() const { return index_; }
   // The prompt as the first event shows it, and its scores as far as they have come.
   const api::ReplyStart& start() const { return start_; }
-  std::span<const api::TokenScore> prompt_scores() const { return prompt_scores_; }
+  api::ScoreList prompt_scores(const std::shared_ptr<const Vocabulary>& vocabulary) const;
   bool has_ended() const { return done_.has_value(); }
   // Precondition: it has ended.
   const DoneEvent& done() const { return *done_; }
@@ -38,15 +37,15 @@ class Choice {
   // Call it with each event of the job, before start() or result() are used.
   void add(const BreakEvent& event) { found_break_ = event.found; }
   void note_prompt(const JobStats& stats);
-  void add(const PromptScoresEvent& event, const Vocabulary& vocabulary);
-  void add(const TokenEvent& event, const Vocabulary& vocabulary);
+  void add(PromptScoresEvent event);
+  void add(const TokenEvent& event);
   void end(DoneEvent done);
 
   std::size_t reasoning_tokens() const { return reasoning_tokens_; }
   // Where its job runs, by the last event; a further reply to a prompt gets a place after its first token.
   std::optional<std::size_t> slot() const { return slot_; }
   // Returns the reply; a whole one has its content once. Precondition: it has ended.
-  api::GenerationResult take_result();
+  api::GenerationResult take_result(const std::shared_ptr<const Vocabulary>& vocabulary);
   // The client got the reply: remembers it for the next request. Precondition: it has ended.
   void remember();
   bool may_prefill_ahead() const { return next_.may_prefill_ahead(/*calls=*/done_->whole_calls > 0); }
@@ -66,8 +65,9 @@ class Choice {
   api::ReplyStart start_;
   std::vector<api::ReplyPart> content_;
   std::vector<TokenId> tokens_;
-  std::vector<api::TokenScore> scores_;
-  std::vector<api::TokenScore> prompt_scores_;
+  using Scores = std::shared_ptr<std::vector<TokenScores>>;
+  Scores scores_ = std::make_shared<std::vector<TokenScores>>();
+  Scores prompt_scores_ = std::make_shared<std::vector<TokenScores>>();
   std::size_t reasoning_tokens_ = 0;
   std::size_t unplaced_tokens_ = 0;
 };

@@ -23,19 +23,19 @@ class ChoiceTest : public testing::Test {
   }
 
   Service service_;
-  chat::FakeVocabulary vocabulary_;
+  const std::shared_ptr<const Vocabulary> vocabulary_ = std::make_shared<chat::FakeVocabulary>();
 };
 
 TEST_F(ChoiceTest, CollectsAWholeReply) {
   Choice made = choice(Delivery::kWhole);
-  made.add(sampled_event(5, DeltaKind::kReasoning, "hm"), vocabulary_);
-  made.add(sampled_event(6, DeltaKind::kText, "a"), vocabulary_);
+  made.add(sampled_event(5, DeltaKind::kReasoning, "hm"));
+  made.add(sampled_event(6, DeltaKind::kText, "a"));
   made.end({.finish = Finish::kStop,
             .deltas = {{.text = "b"}},
             .stats = {.prompt_tokens = 9, .predicted_tokens = 2, .waits = {}}});
   EXPECT_TRUE(made.has_ended());
   EXPECT_EQ(made.start().cached_tokens, 4U);
-  const api::GenerationResult result = made.take_result();
+  const api::GenerationResult result = made.take_result(vocabulary_);
   EXPECT_EQ(result.choice, 3U);
   EXPECT_EQ(result.tokens, (std::vector<TokenId>{5, 6}));
   EXPECT_EQ(api::joined_text(result.content, api::PartKind::kText), "ab");
@@ -45,30 +45,44 @@ TEST_F(ChoiceTest, CollectsAWholeReply) {
 
 TEST_F(ChoiceTest, KnowsWhereItsJobRunsNow) {
   Choice made = choice(Delivery::kWhole);
-  made.add(sampled_event(5, DeltaKind::kText, "a"), vocabulary_);
+  made.add(sampled_event(5, DeltaKind::kText, "a"));
   EXPECT_FALSE(made.slot());
   TokenEvent placed = sampled_event(6, DeltaKind::kText, "b");
   placed.stats.place = 2;
-  made.add(placed, vocabulary_);
+  made.add(placed);
   EXPECT_EQ(made.slot(), 2U);
   made.end({.finish = Finish::kStop, .stats = placed.stats});
-  EXPECT_EQ(made.take_result().slot, 2U);
+  EXPECT_EQ(made.take_result(vocabulary_).slot, 2U);
 }
 
 TEST_F(ChoiceTest, KeepsNothingOfAStream) {
   Choice made = choice(Delivery::kStreamed);
-  made.add(sampled_event(6, DeltaKind::kText, "a"), vocabulary_);
+  made.add(sampled_event(6, DeltaKind::kText, "a"));
   made.end({.finish = Finish::kLength, .deltas = {{.text = "b"}}});
-  const api::GenerationResult result = made.take_result();
+  const api::GenerationResult result = made.take_result(vocabulary_);
   EXPECT_TRUE(result.content.empty() && result.tokens.empty());
   EXPECT_EQ(result.finish, api::FinishReason::kLength);
+}
+
+TEST_F(ChoiceTest, ShowsScoresThatItKeptAsNumbers) {
+  Choice made = choice(Delivery::kWhole);
+  const TokenId letter = vocabulary_->tokenize_text("a").front();
+  TokenEvent event = sampled_event(letter, DeltaKind::kText, "a");
+  event.scores = {.chosen = {letter, -1}, .likeliest = {{letter, -1}}};
+  made.add(event);
+  made.end({.finish = Finish::kLength});
+  const api::GenerationResult result = made.take_result(vocabulary_);
+  ASSERT_EQ(result.scores.size, 1U);
+  EXPECT_EQ(result.scores.at(0).text, "a");
+  EXPECT_EQ(result.scores.at(0).likeliest.front().text, "a");
+  EXPECT_EQ(result.prompt_scores.size, 0U);
 }
 
 TEST_F(ChoiceTest, IncompleteCallsAreNoCalls) {
   const auto finish_of = [&](Finish finish, std::size_t whole_calls) {
     Choice made = choice(Delivery::kWhole);
     made.end({.finish = finish, .call_count = 2, .whole_calls = whole_calls});
-    return made.take_result().finish;
+    return made.take_result(vocabulary_).finish;
   };
   EXPECT_EQ(finish_of(Finish::kStop, 1), api::FinishReason::kToolCalls);
   EXPECT_EQ(finish_of(Finish::kStop, 0), api::FinishReason::kStop);

@@ -15,6 +15,7 @@
 #include "server/routes/answer.h"
 #include "server/routes/next_request.h"
 #include "server/routes/prompt.h"
+#include "server/routes/reply_room.h"
 #include "server/routes/reply_rules.h"
 #include "server/routes/sender.h"
 #include "server/run/scheduler_stats.h"
@@ -72,7 +73,8 @@ class Starter {
         request_(generation.request),
         adapters_(service.adapters->for_job(request_.adapters)),
         tenant_(tenant_of(service, generation.http, request_.cache_salt, adapters_)),
-        reading_(reading_of(service, generation)) {}  // before the prompt takes the messages
+        reading_(reading_of(service, generation)),  // before the prompt takes the messages
+        room_(request_.scored_tokens, request_.score_prompt, request_.stream) {}
 
   // Reads all prompts. Returns the error to send if one of them cannot be served.
   std::optional<api::ErrorReply> prepare() {
@@ -128,13 +130,25 @@ class Starter {
       return reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service_.context_tokens);
     }
     const bool thinking_open = prompt->thinking_open;
+    if (const Status fits = room_.add(prompt->tokens_min, request_.choices_per_prompt, longest_reply(*prompt)); !fits) {
+      return reply.error(fits.error());
+    }
     Prepared made{
         .job = job_for(*std::move(prompt)), .remembered = remembered, .thinking_open = thinking_open, .history = {}};
     if (looks_ahead) made.history = std::move(std::get<chat::RenderInput>(source));
     made.job.sampling.grammar = grammar;
     if (const Status possible = add_rules(made); !possible) return reply.error(possible.error());
+    if (const Status fit = check_samplers(made.job.sampling, request_.choices(), service_.context_tokens); !fit) {
+      return reply.error(fit.error());
+    }
     prepared_.push_back(std::move(made));
     return std::nullopt;
+  }
+
+  // If the context shifts, a reply without a limit has none here either; its probabilities are counted as they come.
+  std::size_t longest_reply(const Prompt& prompt) const {
+    const std::size_t room = service_.context_tokens - prompt.tokens_min;
+    return request_.max_tokens ? std::min(static_cast<std::size_t>(*request_.max_tokens), room) : room;
   }
 
   // Tools are a form of their own: replies to requests with some are not held to the server's.
@@ -227,6 +241,7 @@ class Starter {
   const engine::AdapterScales adapters_;
   const Tenant tenant_;
   const std::optional<Reading> reading_;
+  ReplyRoom room_;
   std::vector<Prepared> prepared_;
 };
 
@@ -250,6 +265,7 @@ void generate(const Service& service, Generation generation) {
                   request.timings_per_token,
                   tell_of_unknown_fields(service, generation.http, generation.dialect, request.unknown_fields),
                   request.score_prompt,
+                  request.scored_tokens.has_value(),
                   request.choices_per_prompt};
   const auto answer = std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply));
   std::vector<Submission> jobs = starter.open(*answer);

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
+#include "server/routes/reply_room.h"
 #include "server/routes/routes.h"
 
 namespace kvkeep::server {
@@ -59,6 +60,17 @@ class InstanceExchange final : public ResponseWriter, public std::enable_shared_
 
   void send(int /*status*/, std::string_view /*content_type*/, std::string body,
             const HeaderList& /*headers*/) override {
+    add(std::move(body));
+  }
+  // All results are one text, so that the memory for an instance's has a bound.
+  void send_pieces(int /*status*/, std::string_view /*content_type*/, BodyPieces next,
+                   const HeaderList& /*headers*/) override {
+    std::string body;
+    for (std::string piece = next(); !piece.empty(); piece = next()) {
+      body += piece;
+      if (body.size() <= kMostKeptBytes) continue;
+      return add(api::error_reply(invalid("the reply is longer than 64 MiB: ask for it at its own path")).body);
+    }
     add(std::move(body));
   }
   // No instance asks for a stream (api::parse_predict).

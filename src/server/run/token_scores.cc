@@ -33,6 +33,7 @@ TokenScores score_token(std::span<const float> logits, TokenId chosen, std::size
     return first != second ? first > second : a < b;
   };
   std::ranges::partial_sort(ids, ids.begin() + wanted, likelier);
+  scores.likeliest.reserve(static_cast<std::size_t>(wanted));
   for (auto id = ids.begin(); id != ids.begin() + wanted; ++id) scores.likeliest.push_back(scored(*id));
   return scores;
 }
@@ -57,6 +58,7 @@ void score_prompt(Request& request, engine::Engine& engine, TokenRange decoded) 
 TokenScores drawn_scores(std::span<const engine::Candidate> candidates, TokenId chosen, std::size_t count) {
   const auto scored = [](const engine::Candidate& one) { return ScoredToken{one.id, std::log(one.probability)}; };
   TokenScores scores{.chosen = {chosen, 0}};
+  scores.likeliest.reserve(std::min(count, candidates.size()));
   for (const engine::Candidate& one : candidates) {
     if (one.id == chosen) scores.chosen = scored(one);
     if (scores.likeliest.size() < count) scores.likeliest.push_back(scored(one));

@@ -208,6 +208,7 @@ TEST(ParseChat, ErrorsNameTheMistake) {
       {with(R"("repeat_last_n":-2)"), "'repeat_last_n' must be between -1 and"},
       {with(R"("seed":"x")"), "'seed' must be a whole number, not a string"},
       {with(R"("ignore_eos":1)"), "'ignore_eos' must be a boolean, not a number"},
+      {with(R"("stop":")" + std::string(65'537, 'x') + "\""), "'stop' may have 65536 bytes, of all strings together"},
       {with(R"("stop":5)"), "'stop' must be a string or an array of strings, not a number"},
       {with(R"("stop":["a",5])"), "'stop' must be a string or an array of strings, not a number"},
       {with(R"("max_tokens":-2)"), "'max_tokens' must be between -1 and 2147483647, not -2"},

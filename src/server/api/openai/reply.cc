@@ -1,7 +1,9 @@
 #include "server/api/openai/reply.h"
 
 #include <cmath>
-#include <span>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,39 +53,45 @@ Json message_json(const GenerationResult& result) {
   return message;
 }
 
-// llama-server's list as "content", and OpenAI's lists.
-class CompletionLogprobs {
- public:
-  explicit CompletionLogprobs(ScoreKind kind) : kind_(kind) {}
+// Scores of a prompt, if the reply repeats it, and of the tokens after it.
+struct TextScores {
+  ScoreList of_prompt = {};
+  ScoreList of_reply = {};
+  std::size_t reply_offset = 0;  // bytes of text before the reply's first token
 
-  // `offset`: bytes of text before the first of these tokens.
-  void add(std::span<const TokenScore> scores, std::size_t offset) {
-    for (const TokenScore& score : scores) {
-      const Json one = scores_json({&score, 1}, ScoreKind::kLogprobs).front();
-      json_["tokens"].push_back(one["token"]);
-      json_["token_logprobs"].push_back(one["logprob"]);
-      json_["top_logprobs"].push_back(std::isnan(score.logprob) ? Json() : likeliest(one["top_logprobs"]));
-      json_["text_offset"].push_back(offset);
-      json_["content"].push_back(kind_ == ScoreKind::kLogprobs ? one : scores_json({&score, 1}, kind_).front());
-      offset += score.text.size();
-    }
+  std::size_t size() const { return of_prompt.size + of_reply.size; }
+  TokenScore at(std::size_t number) const {
+    return number < of_prompt.size ? of_prompt.at(number) : of_reply.at(number - of_prompt.size);
   }
-  Json take() { return std::move(json_); }
-
- private:
-  static Json likeliest(const Json& scores) {
-    Json by_token = Json::object();
-    for (const Json& one : scores) by_token[one["token"].get_ref<const std::string&>()] = one["logprob"];
-    return by_token;
-  }
-
-  const ScoreKind kind_;
-  Json json_ = {{"content", Json::array()},
-                {"tokens", Json::array()},
-                {"token_logprobs", Json::array()},
-                {"top_logprobs", Json::array()},
-                {"text_offset", Json::array()}};
 };
+
+Json likeliest_by_text(const TokenScore& score) {
+  if (std::isnan(score.logprob)) return nullptr;
+  Json by_token = Json::object();
+  for (const TokenScore& one : score.likeliest) by_token[one.text] = shown_logprob(one.logprob);
+  return by_token;
+}
+
+// llama-server's list as "content", and OpenAI's lists.
+void add_logprobs(JsonPieces& pieces, TextScores given, ScoreKind kind) {
+  const auto scores = std::make_shared<const TextScores>(std::move(given));
+  const auto add = [&](std::string before, auto element) {
+    pieces.add(std::move(before));
+    pieces.add_list(scores->size(), [scores, element](std::size_t number) mutable {
+      return Json(element(scores->at(number), number));
+    });
+  };
+  add("{\"content\":", [kind](const TokenScore& score, std::size_t) { return score_json(score, kind); });
+  add(",\"tokens\":", [](const TokenScore& score, std::size_t) { return score.text; });
+  add(",\"token_logprobs\":", [](const TokenScore& score, std::size_t) { return shown_logprob(score.logprob); });
+  add(",\"top_logprobs\":", [](const TokenScore& score, std::size_t) { return likeliest_by_text(score); });
+  add(",\"text_offset\":", [next = std::size_t{0}, at = scores->of_prompt.size, offset = scores->reply_offset](
+                               const TokenScore& score, std::size_t number) mutable {
+    if (number == at) next = offset;
+    return std::exchange(next, next + score.text.size());
+  });
+  pieces.add("}");
+}
 
 }  // namespace
 
@@ -119,7 +127,7 @@ std::string ChatReplyWriter::delta(const Delta& delta) {
   if (is_end && delta.tokens.empty() && delta.score == nullptr) return {};  // the next chunk says so
   Json json = chunk(choice(delta.choice, is_end ? Json::object() : content_delta(delta)));
   if (delta.score != nullptr)
-    json["choices"][0]["logprobs"] = {{"content", scores_json({delta.score, 1}, score_kind_)}};
+    json["choices"][0]["logprobs"] = {{"content", Json::array({score_json(*delta.score, score_kind_)})}};
   if (return_tokens_) json["tokens"] = delta.tokens;
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
@@ -142,37 +150,50 @@ std::string ChatReplyWriter::finish(const GenerationResult& result) {
   return bytes.append(sse_done());
 }
 
-std::string ChatReplyWriter::whole_of_all(std::span<const GenerationResult> results) {
-  Json choices = Json::array();
-  for (const GenerationResult& result : results) {
-    Json one = {
-        {"finish_reason", to_string(result.finish)}, {"index", result.choice}, {"message", message_json(result)}};
-    if (shows_scores_) one["logprobs"] = {{"content", scores_json(result.scores, score_kind_)}};
-    if (return_tokens_ && results.size() > 1) one["tokens"] = result.tokens;
-    choices.push_back(std::move(one));
+JsonPieces ChatReplyWriter::whole_of_all(std::vector<GenerationResult> results) {
+  const auto all = std::make_shared<const std::vector<GenerationResult>>(std::move(results));
+  JsonPieces pieces;
+  for (const GenerationResult& result : *all) {
+    const bool is_first = &result == &all->front();
+    pieces.add([all, &result, is_first] {
+      const Json one = {
+          {"finish_reason", to_string(result.finish)}, {"index", result.choice}, {"message", message_json(result)}};
+      return members(one, is_first ? "{\"choices\":[{" : ",{");
+    });
+    if (shows_scores_) {
+      pieces.add(",\"logprobs\":{\"content\":");
+      add_scores(pieces, result.scores, score_kind_);
+      pieces.add("}");
+    }
+    if (return_tokens_ && all->size() > 1)
+      pieces.add([all, &result] { return members({{"tokens", result.tokens}}, ","); });
+    pieces.add("}");
   }
-  Json json = {
-      {"choices", std::move(choices)},
-      {"created", header_.created_s},
-      {"model", header_.model},
-      {"system_fingerprint", header_.system_fingerprint},
-      {"object", "chat.completion"},
-      {"usage", usage_json(results.front())},
-      {"id", header_.id},
-      {"timings", timings_json(results.front().timings)},
-  };
-  if (return_tokens_ && results.size() == 1) json["tokens"] = results.front().tokens;
-  return to_line(json);
+  pieces.add([this, all] {
+    const GenerationResult& first = all->front();
+    Json rest = {
+        {"created", header_.created_s},
+        {"model", header_.model},
+        {"system_fingerprint", header_.system_fingerprint},
+        {"object", "chat.completion"},
+        {"usage", usage_json(first)},
+        {"id", header_.id},
+        {"timings", timings_json(first.timings)},
+    };
+    if (return_tokens_ && all->size() == 1) rest["tokens"] = first.tokens;
+    return members(rest, "],", "}");
+  });
+  return pieces;
 }
 
-namespace {
-
-Json completion_choice(std::size_t index, std::string_view text, Json finish_reason, Json logprobs) {
-  return {
-      {"text", text}, {"index", index}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish_reason)}};
-}
-
-}  // namespace
+// A choice as a reply, or one of its events, shows it.
+struct CompletionReplyWriter::Choice {
+  std::size_t index = 0;
+  std::function<std::string()> text = {};  // null: none
+  Json finish_reason = nullptr;
+  std::optional<TextScores> scores = {};
+  Json rest = Json::object();  // more members
+};
 
 CompletionReplyWriter::CompletionReplyWriter(ReplyHeader header, const GenerationRequest& request,
                                              std::vector<std::string> echoed)
@@ -191,81 +212,95 @@ const std::string& CompletionReplyWriter::echoed(std::size_t choice) const {
   return echoed_.empty() ? kNothing : echoed_.at(choice / choices_per_prompt_);
 }
 
-Json CompletionReplyWriter::body(Json choices) const {
+Json CompletionReplyWriter::body() const {
   return {
-      {"choices", std::move(choices)}, {"created", header_.created_s},
-      {"model", header_.model},        {"system_fingerprint", header_.system_fingerprint},
-      {"object", "text_completion"},   {"id", header_.id},
+      {"created", header_.created_s}, {"model", header_.model}, {"system_fingerprint", header_.system_fingerprint},
+      {"object", "text_completion"},  {"id", header_.id},
   };
+}
+
+void CompletionReplyWriter::add_choice(JsonPieces& pieces, Choice choice) const {
+  pieces.add([index = choice.index, text = std::move(choice.text)] {
+    return members({{"text", text ? text() : ""}, {"index", index}}, "{", ",\"logprobs\":");
+  });
+  choice.scores ? add_logprobs(pieces, *std::move(choice.scores), score_kind_) : pieces.add("null");
+  Json last = {{"finish_reason", std::move(choice.finish_reason)}};
+  last.update(choice.rest);
+  pieces.add([last = std::move(last)] { return members(last, ",", "}"); });
+}
+
+std::string CompletionReplyWriter::event(Choice choice, const Json& rest) const {
+  JsonPieces pieces;
+  pieces.add("data: {\"choices\":[");
+  add_choice(pieces, std::move(choice));
+  Json last = body();
+  last.update(rest);
+  pieces.add(members(last, "],", "}\n\n"));
+  return pieces.rest();
 }
 
 // A chunk opens the reply only if the prompt is repeated.
 std::string CompletionReplyWriter::first(const ReplyStart& start) {
   const std::string& prompt = echoed(start.choice);
   if (prompt.empty()) return {};
-  Json logprobs;
-  if (!start.prompt_scores.empty()) {
-    CompletionLogprobs scores(score_kind_);
-    scores.add(start.prompt_scores, 0);
-    logprobs = scores.take();
-  }
-  return sse(body(Json::array({completion_choice(start.choice, prompt, nullptr, std::move(logprobs))})));
+  Choice choice{.index = start.choice, .text = [&prompt] { return prompt; }};
+  if (start.prompt_scores.size > 0) choice.scores = {.of_prompt = start.prompt_scores};
+  return event(std::move(choice), Json::object());
 }
 
 std::string CompletionReplyWriter::progress(const PrefillProgress& progress) {
-  Json json = body(Json::array({completion_choice(progress.choice, "", nullptr, nullptr)}));
-  json["prompt_progress"] = progress_json(progress);
-  return sse(json);
+  return event({.index = progress.choice}, {{"prompt_progress", progress_json(progress)}});
 }
 
 std::string CompletionReplyWriter::delta(const Delta& delta) {
-  Json logprobs;
+  Choice choice{.index = delta.choice, .text = [&delta] { return std::string(delta.text); }};
   if (delta.score != nullptr) {
     std::size_t& text_bytes = text_bytes_.at(delta.choice);
-    CompletionLogprobs scores(score_kind_);
-    scores.add({delta.score, 1}, text_bytes);
-    logprobs = scores.take();
+    choice.scores = {.of_reply = {.size = 1, .at = [&delta](std::size_t) { return *delta.score; }},
+                     .reply_offset = text_bytes};
     text_bytes += delta.score->text.size();
   }
-  Json json = body(Json::array({completion_choice(delta.choice, delta.text, nullptr, std::move(logprobs))}));
-  if (return_tokens_) json["tokens"] = delta.tokens;
-  if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
-  return sse(json);
+  Json rest = Json::object();
+  if (return_tokens_) rest["tokens"] = delta.tokens;
+  if (timings_per_token_ && delta.timings != nullptr) rest["timings"] = timings_json(*delta.timings);
+  return event(std::move(choice), rest);
 }
 
 std::string CompletionReplyWriter::end_choice(const GenerationResult& result) {
-  Json json = body(Json::array({completion_choice(result.choice, "", to_string(result.finish), nullptr)}));
-  json["timings"] = timings_json(result.timings);
-  return sse(json);
+  return event({.index = result.choice, .finish_reason = to_string(result.finish)},
+               {{"timings", timings_json(result.timings)}});
 }
 
 std::string CompletionReplyWriter::finish(const GenerationResult& result) {
-  Json json = body(Json::array({completion_choice(result.choice, "", to_string(result.finish), nullptr)}));
-  json["usage"] = usage_json(result);
-  json["timings"] = timings_json(result.timings);
-  return sse(json).append(sse_done());
+  return event({.index = result.choice, .finish_reason = to_string(result.finish)},
+               {{"usage", usage_json(result)}, {"timings", timings_json(result.timings)}})
+      .append(sse_done());
 }
 
-std::string CompletionReplyWriter::whole_of_all(std::span<const GenerationResult> results) {
-  Json choices = Json::array();
-  for (const GenerationResult& result : results) {
+JsonPieces CompletionReplyWriter::whole_of_all(std::vector<GenerationResult> results) {
+  const auto all = std::make_shared<const std::vector<GenerationResult>>(std::move(results));
+  JsonPieces pieces;
+  for (const GenerationResult& result : *all) {
     const std::string& prompt = echoed(result.choice);
-    Json logprobs;
+    Choice choice{.index = result.choice,
+                  .text = [all, &result, &prompt] { return prompt + joined_text(result.content, PartKind::kText); },
+                  .finish_reason = to_string(result.finish)};
     if (shows_scores_) {
-      CompletionLogprobs scores(score_kind_);
-      scores.add(result.prompt_scores, 0);
-      scores.add(result.scores, prompt.size());
-      logprobs = scores.take();
+      choice.scores = {.of_prompt = result.prompt_scores, .of_reply = result.scores, .reply_offset = prompt.size()};
     }
-    choices.push_back(completion_choice(result.choice, prompt + joined_text(result.content, PartKind::kText),
-                                        to_string(result.finish), std::move(logprobs)));
-    if (return_tokens_ && results.size() > 1) choices.back()["tokens"] = result.tokens;
+    if (return_tokens_ && all->size() > 1) choice.rest["tokens"] = result.tokens;
+    pieces.add(&result == &all->front() ? "{\"choices\":[" : ",");
+    add_choice(pieces, std::move(choice));
   }
-  Json json = body(std::move(choices));
-  json["usage"] = usage_json(results.front());
-  json["timings"] = timings_json(results.front().timings);
-  if (return_tokens_ && results.size() == 1) json["tokens"] = results.front().tokens;
-  return to_line(json);
+  pieces.add([this, all] {
+    const GenerationResult& first = all->front();
+    Json rest = body();
+    rest["usage"] = usage_json(first);
+    rest["timings"] = timings_json(first.timings);
+    if (return_tokens_ && all->size() == 1) rest["tokens"] = first.tokens;
+    return members(rest, "],", "}");
+  });
+  return pieces;
 }
 
 }  // namespace kvkeep::server::api

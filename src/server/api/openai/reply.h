@@ -2,7 +2,6 @@
 
 // Replies of /v1/chat/completions and /v1/completions, field for field as llama-server writes them.
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,8 @@ class ChatReplyWriter : public ReplyWriter {
   std::string delta(const Delta& delta) override;
   std::string finish(const GenerationResult& result) override;
   std::string end_choice(const GenerationResult& result) override;
-  std::string whole(const GenerationResult& result) override { return whole_of_all({&result, 1}); }
-  std::string whole_of_all(std::span<const GenerationResult> results) override;
+  std::string whole(const GenerationResult& result) override { return whole_of_all({result}).rest(); }
+  JsonPieces whole_of_all(std::vector<GenerationResult> results) override;
 
  private:
   Json chunk(Json choices) const;
@@ -46,12 +45,15 @@ class CompletionReplyWriter : public ReplyWriter {
   std::string delta(const Delta& delta) override;
   std::string finish(const GenerationResult& result) override;
   std::string end_choice(const GenerationResult& result) override;
-  std::string whole(const GenerationResult& result) override { return whole_of_all({&result, 1}); }
-  std::string whole_of_all(std::span<const GenerationResult> results) override;
+  std::string whole(const GenerationResult& result) override { return whole_of_all({result}).rest(); }
+  JsonPieces whole_of_all(std::vector<GenerationResult> results) override;
 
  private:
   const std::string& echoed(std::size_t choice) const;
-  Json body(Json choices) const;
+  Json body() const;
+  struct Choice;
+  void add_choice(JsonPieces& pieces, Choice choice) const;
+  std::string event(Choice choice, const Json& rest) const;
 
   const ReplyHeader header_;
   const bool timings_per_token_;

@@ -6,6 +6,7 @@
 
 #include "server/api/errors.h"
 #include "server/api/models.h"
+#include "server/api/score_list_test.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -199,13 +200,13 @@ TEST(Scores, AreShownInTheShapesOfBothServers) {
   GenerationRequest request;
   request.scored_tokens = 2;
   GenerationResult scored = result();
-  scored.scores = {score()};
+  scored.scores = score_list({score()});
   const TokenScore one = score();
   const Json chat = Json::parse(ChatReplyWriter(header(), request).whole(scored));
   EXPECT_EQ(chat["choices"][0]["logprobs"]["content"], Json::parse(list));
   const std::string chunk = ChatReplyWriter(header(), request).delta({.text = "é", .score = &one});
   EXPECT_EQ(Json::parse(chunk.substr(6))["choices"][0]["logprobs"]["content"], Json::parse(list));
-  scored.scores.push_back(score());
+  scored.scores = score_list({score(), score()});
   const Json whole = Json::parse(CompletionReplyWriter(header(), request).whole(scored))["choices"][0]["logprobs"];
   EXPECT_EQ(whole["content"].size(), 2U);
   EXPECT_EQ(whole["tokens"], Json::array({"é", "é"}));
@@ -221,7 +222,7 @@ TEST(Scores, AreShownInTheShapesOfBothServers) {
 
 TEST(Scores, ATokenThatCannotComeHasANumber) {
   const TokenScore never{.logprob = -std::numeric_limits<float>::infinity()};
-  EXPECT_EQ(scores_json({&never, 1}, ScoreKind::kLogprobs)[0]["logprob"], -9999.0);
+  EXPECT_EQ(score_json(never, ScoreKind::kLogprobs)["logprob"], -9999.0);
 }
 
 TEST(Timings, NothingIsDividedByZero) {
@@ -311,7 +312,7 @@ TEST(ChatReply, SeveralChoicesHaveTheirIndexAndOneUsage) {
   std::vector<GenerationResult> results(2, result());
   results[1].choice = 1;
   results[0].usage_of_all = {.prompt_tokens = 10, .cached_tokens = 6, .completion_tokens = 6, .reasoning_tokens = 4};
-  const Json whole = Json::parse(writer.whole_of_all(results));
+  const Json whole = Json::parse(writer.whole_of_all(results).rest());
   EXPECT_EQ(whole["choices"].size(), 2U);
   EXPECT_EQ(whole["choices"][1]["index"], 1);
   EXPECT_EQ(whole["usage"]["total_tokens"], 16);
@@ -328,7 +329,7 @@ TEST(CompletionReply, SeveralPromptsAreRepeatedWithEcho) {
   CompletionReplyWriter writer(header(), request, {"a", "bc"});
   std::vector<GenerationResult> results(2, result());
   results[1].choice = 1;
-  const Json whole = Json::parse(writer.whole_of_all(results));
+  const Json whole = Json::parse(writer.whole_of_all(results).rest());
   EXPECT_EQ(whole["choices"][0]["text"], "agrüße");
   EXPECT_EQ(whole["choices"][1]["text"], "bcgrüße");
   EXPECT_NE(writer.first({.choice = 1}).find(R"({"text":"bc","index":1,)"), std::string::npos);
@@ -343,15 +344,45 @@ TEST(CompletionReply, EchoMayHaveTheScoresOfThePrompt) {
   const std::vector<TokenScore> prompt = {{.id = 1, .text = "a", .logprob = std::numeric_limits<float>::quiet_NaN()},
                                           {.id = 2, .text = "b", .logprob = -2, .likeliest = {{.id = 3, .text = "c"}}}};
   GenerationResult scored = result();
-  scored.scores = {{.id = 7, .text = "x", .logprob = -1}};
-  scored.prompt_scores = prompt;
+  scored.scores = score_list({{.id = 7, .text = "x", .logprob = -1}});
+  scored.prompt_scores = score_list(prompt);
   const Json logprobs = Json::parse(writer.whole(scored))["choices"][0]["logprobs"];
   EXPECT_EQ(logprobs["tokens"], Json::array({"a", "b", "x"}));
   EXPECT_EQ(logprobs["token_logprobs"], Json::array({nullptr, -2.0, -1.0}));
   EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
   EXPECT_EQ(logprobs["top_logprobs"][1], Json({{"c", 0.0}}));
   EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2}));
-  EXPECT_NE(writer.first({.prompt_scores = prompt}).find(R"("tokens":["a","b"])"), std::string::npos);
+  EXPECT_NE(writer.first({.prompt_scores = score_list(prompt)}).find(R"("tokens":["a","b"])"), std::string::npos);
+}
+
+// Scores are made when they leave: before, a reply of many tokens took a hundred times its numbers.
+TEST(Scores, OfAWholeReplyAreMadeAsItLeaves) {
+  constexpr std::size_t kTokens = 20'000;
+  GenerationRequest request;
+  request.scored_tokens = 0;
+  request.choices_per_prompt = 2;
+  std::size_t made = 0;
+  std::vector<GenerationResult> results(2, result());
+  results[1].choice = 1;
+  for (GenerationResult& one : results) {
+    one.scores = {kTokens, [&made](std::size_t number) {
+                    ++made;
+                    return TokenScore{.id = static_cast<TokenId>(number), .text = "x", .logprob = -1};
+                  }};
+  }
+  ChatReplyWriter writer(header(), request);
+  JsonPieces pieces = writer.whole_of_all(results);
+  std::string text;
+  for (std::string piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
+    EXPECT_LT(piece.size(), kPieceBytes + 10'000);
+    text += piece;
+    EXPECT_LE(made, text.size() / 60);
+  }
+  const Json whole = Json::parse(text);
+  EXPECT_EQ(made, 2 * kTokens);
+  EXPECT_EQ(whole["choices"][1]["logprobs"]["content"].size(), kTokens);
+  EXPECT_EQ(whole["choices"][1]["logprobs"]["content"].back()["id"], kTokens - 1);
+  EXPECT_EQ(whole["usage"]["prompt_tokens"], result().prompt_tokens);
 }
 
 }  // namespace
