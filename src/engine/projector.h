@@ -60,6 +60,8 @@ class Projector {
   // Returns how many seconds of sound a file may have, as its head says: plan() takes time and memory by them, some
   // milliseconds and 200 KB for each. 0: it is none, or beyond a limit. Takes no time for a picture.
   virtual double sound_seconds(ByteSpan /*file*/) const { return 0; }
+  // Returns how many pixels a picture says that it has: encode() takes time by them. 0 for a sound. Takes no time.
+  virtual std::uint64_t pixels(ByteSpan /*file*/) const { return 0; }
   // Returns the parts of a file. Errors are a line to be put after the file's name: kUnsupported (no format that is
   // read, or a medium that the projector does not know), kDamaged, kNoSpace (beyond a limit).
   virtual Result<std::vector<MediaPart>> plan(ByteSpan file) const = 0;

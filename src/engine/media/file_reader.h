@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -33,6 +34,8 @@ class FileReader {
     }
     return true;
   }
+  // Precondition: has(at, count).
+  ByteSpan part(std::size_t at, std::size_t count) const { return bytes_.subspan(at, count); }
   // Returns the place of the first byte of this value at or after `at`; size() if there is none.
   std::size_t find(int value, std::size_t at) const {
     if (at >= bytes_.size()) return bytes_.size();
@@ -45,7 +48,25 @@ class FileReader {
   ByteSpan bytes_;
 };
 
+// A sound as its decoder gets it: a head that is written here, and runs of the file's samples or frames. Two parsers of
+// one file may disagree where a file is odd: the decoder would find more sound than was checked, and take memory for
+// that. So it never sees the file, but only what was understood here.
+struct PlainSound {
+  Format format = Format::kWav;
+  std::uint64_t samples = 0;  // of each channel; exactly, or for an MP3 at most
+  std::uint32_t rate = 0;     // samples a second
+  std::uint32_t channels = 1;
+  std::vector<std::byte> head = {};
+  std::vector<ByteSpan> runs = {};
+};
+
 inline Error truncated() { return damaged("the file ends too early"); }
+
+// Bits of a PNG's pixel; 0 for a combination of depth and colours that does not exist.
+std::uint32_t png_pixel_bits(const FileReader& file);
+
+// Returns a head that has only the picture's size, of a JPEG that may lack everything else.
+Result<MediaHead> jpeg_size(const FileReader& file);
 
 // kNoSpace for a picture beyond a limit.
 Status check_picture(const MediaHead& head, const MediaLimits& limits);
@@ -56,8 +77,8 @@ Result<MediaHead> read_jpeg(const FileReader& file, const MediaLimits& limits);
 Result<MediaHead> read_gif(const FileReader& file, const MediaLimits& limits);
 Result<MediaHead> read_bmp(const FileReader& file);
 Result<MediaHead> read_webp(const FileReader& file);
-Result<MediaHead> read_wav(const FileReader& file);
-Result<MediaHead> read_flac(const FileReader& file);
-Result<MediaHead> read_mp3(const FileReader& file);
+Result<PlainSound> read_wav(const FileReader& file);
+Result<PlainSound> read_flac(const FileReader& file);
+Result<PlainSound> read_mp3(const FileReader& file);
 
 }  // namespace kvkeep::engine::media

@@ -273,6 +273,26 @@ inline std::vector<std::byte> make_wav(std::uint32_t samples, std::uint32_t rate
   return file.take();
 }
 
+// Samples of 32 bits that are no whole numbers, 16,000 a second.
+inline std::vector<std::byte> make_float_wav(std::span<const float> samples) {
+  FileWriter file;
+  const auto bytes = static_cast<std::uint32_t>(samples.size_bytes());
+  file.text("RIFF");
+  file.little(36 + bytes, 4);
+  file.text("WAVEfmt ");
+  file.little(16, 4);
+  file.little(3, 2);
+  file.little(1, 2);
+  file.little(16'000, 4);
+  file.little(64'000, 4);
+  file.little(4, 2);
+  file.little(32, 2);
+  file.text("data");
+  file.little(bytes, 4);
+  file.add(std::as_bytes(samples));
+  return file.take();
+}
+
 // The head of a FLAC file, and `more` bytes.
 inline std::vector<std::byte> make_flac_head(std::uint32_t rate, std::uint64_t samples, std::size_t more) {
   FileWriter file;

@@ -12,15 +12,45 @@
 namespace kvkeep::engine::media {
 namespace {
 
-MediaHead picture(Format format, std::uint32_t width, std::uint32_t height) {
-  return {.medium = Medium::kPicture, .format = format, .width = width, .height = height};
+// libmtmd holds a picture twice at the end, in 3 bytes a pixel, whatever its decoder took before.
+constexpr std::uint64_t kPixelBytes = 3;
+constexpr std::uint64_t kLeastDecodedBytes = 2 * kPixelBytes;
+
+// `decoded_bytes`: those that the decoder takes for a pixel.
+MediaHead picture(Format format, std::uint32_t width, std::uint32_t height,
+                  std::uint64_t decoded_bytes = kLeastDecodedBytes) {
+  return {.medium = Medium::kPicture,
+          .format = format,
+          .width = width,
+          .height = height,
+          .decoded_bytes = std::uint64_t{width} * height * std::max(decoded_bytes, kLeastDecodedBytes)};
 }
 
 Error beyond(const char* what, std::uint32_t limit) {
   return no_space(std::string("it has more than ") + std::to_string(limit) + " " + what);
 }
 
+// The decoder holds the unpacked rows, and as many bytes again or, if one colour is transparent, one or two more for
+// each pixel; those of interlaced pictures twice. It makes four bytes of a colour in a table, and then the result.
+std::uint64_t png_decoded_bytes(const FileReader& file) {
+  constexpr std::uint32_t kTable = 3;
+  const std::uint32_t colour = file.byte(25);
+  if (colour == kTable) return 4 + kPixelBytes;
+  const std::uint64_t unpacked = (png_pixel_bits(file) + 7) / 8;
+  const std::uint64_t transparency = colour > kTable ? 0 : file.byte(24) == 16 ? 2 : 1;
+  const bool is_interlaced = file.byte(28) != 0;
+  return unpacked + (unpacked + transparency) * (is_interlaced ? 2 : 1);
+}
+
 }  // namespace
+
+std::uint32_t png_pixel_bits(const FileReader& file) {
+  constexpr std::uint32_t kChannels[] = {1, 0, 3, 1, 2, 0, 4};
+  const std::uint32_t depth = file.byte(24);
+  const std::uint32_t colour = file.byte(25);
+  const bool known = depth != 0 && depth <= 16 && (depth & (depth - 1)) == 0 && colour < std::size(kChannels);
+  return known ? depth * kChannels[colour] : 0;
+}
 
 Result<MediaHead> read_png(const FileReader& file) {
   constexpr std::size_t kHead = 8 + 8 + 13;  // signature, length and name of the first chunk, its content
@@ -30,7 +60,7 @@ Result<MediaHead> read_png(const FileReader& file) {
   std::size_t at = 8;
   while (file.has(at, kAround) && !file.is_text(at + 4, "IEND")) at += kAround + file.big32(at);
   if (!file.has(at, kAround)) return truncated();
-  return picture(Format::kPng, file.big32(16), file.big32(20));
+  return picture(Format::kPng, file.big32(16), file.big32(20), png_decoded_bytes(file));
 }
 
 namespace {
@@ -52,24 +82,46 @@ std::optional<std::size_t> after_next_marker(const FileReader& file, std::size_t
   return std::nullopt;
 }
 
+bool is_progressive(const FileReader& file, std::size_t frame) { return file.byte(frame - 1) == 0xC2; }
+
+// Blocks of 8 x 8 pixels in the smallest square that holds whole ones of each colour.
+struct JpegBlocks {
+  std::uint32_t square = 1;  // how many of one colour would fill it
+  std::uint32_t all = 0;
+  std::uint32_t least = 16;  // of one colour
+};
+
+JpegBlocks jpeg_blocks(const FileReader& file, std::size_t frame) {
+  JpegBlocks blocks;
+  std::uint32_t most_across = 1, most_down = 1;
+  for (std::uint32_t i = 0; i < file.byte(frame + 7); ++i) {
+    const std::uint32_t sampling = file.byte(frame + 8 + 3 * std::size_t{i} + 1);
+    const std::uint32_t count = (sampling >> 4) * (sampling & 15);
+    most_across = std::max(most_across, sampling >> 4);
+    most_down = std::max(most_down, sampling & 15);
+    blocks.all += count;
+    blocks.least = std::min(blocks.least, count);
+  }
+  blocks.square = most_across * most_down;
+  return blocks;
+}
+
 // The least bytes of compressed pixels: each block of 8 x 8 has two codes, or one in the first pass of a progressive
 // file, and a code at least one bit. Such a file may lack later passes, and some decoders take one that lacks the
 // colours.
 std::uint64_t least_jpeg_bytes(const FileReader& file, std::size_t frame, const MediaHead& head) {
-  constexpr std::uint32_t kProgressive = 0xC2;
-  const std::uint32_t components = file.byte(frame + 7);
-  std::uint32_t most_across = 1, most_down = 1, all = 0, least = 16;
-  for (std::uint32_t i = 0; i < components; ++i) {
-    const std::uint32_t sampling = file.byte(frame + 8 + 3 * std::size_t{i} + 1);
-    const std::uint32_t blocks = (sampling >> 4) * (sampling & 15);
-    most_across = std::max(most_across, sampling >> 4);
-    most_down = std::max(most_down, sampling & 15);
-    all += blocks;
-    least = std::min(least, blocks);
-  }
-  const bool progressive = file.byte(frame - 1) == kProgressive;
-  const std::uint64_t codes = progressive ? least : 2 * all;
-  return std::uint64_t{head.width} * head.height * codes / (64 * 8) / (most_across * most_down);
+  const JpegBlocks blocks = jpeg_blocks(file, frame);
+  const std::uint64_t codes = is_progressive(file, frame) ? blocks.least : 2 * blocks.all;
+  return std::uint64_t{head.width} * head.height * codes / (64 * 8) / blocks.square;
+}
+
+// The decoder holds each colour in blocks, and of a progressive file two bytes more for each of its numbers; then the
+// pixels.
+std::uint64_t jpeg_decoded_bytes(const FileReader& file, std::size_t frame, const MediaHead& head) {
+  const JpegBlocks blocks = jpeg_blocks(file, frame);
+  const std::uint64_t numbers = std::uint64_t{head.width} * head.height * blocks.all / blocks.square;
+  const std::uint64_t pixels = std::uint64_t{head.width} * head.height * kPixelBytes;
+  return std::max(numbers * (is_progressive(file, frame) ? 3 : 1) + pixels, 2 * pixels);
 }
 
 // Reads the parts of a JPEG one after the other.
@@ -77,7 +129,8 @@ class JpegReader {
  public:
   JpegReader(const FileReader& file, const MediaLimits& limits) : file_(file), limits_(limits) {}
 
-  Result<MediaHead> read() {
+  // `only_size`: nothing after the frame's head is looked at.
+  Result<MediaHead> read(bool only_size = false) {
     for (std::size_t at = 2;;) {
       const std::optional<std::size_t> next = after_next_marker(file_, at);
       if (!next) return truncated();
@@ -88,6 +141,7 @@ class JpegReader {
       if (!file_.has(*next, std::max(length, 2U))) return truncated();
       if (length < 2) return damaged("one of its parts has no length");
       TRY(read_part(marker, *next, length));
+      if (only_size && frame_ != 0) return head_;
       at = *next + length;
     }
   }
@@ -103,6 +157,7 @@ class JpegReader {
     frame_ = at;
     head_.height = file_.big16(at + 3);
     head_.width = file_.big16(at + 5);
+    head_.decoded_bytes = jpeg_decoded_bytes(file_, at, head_);
     return {};
   }
 
@@ -127,6 +182,8 @@ class JpegReader {
 Result<MediaHead> read_jpeg(const FileReader& file, const MediaLimits& limits) {
   return JpegReader(file, limits).read();
 }
+
+Result<MediaHead> jpeg_size(const FileReader& file) { return JpegReader(file, {}).read(true); }
 
 namespace {
 
@@ -155,10 +212,12 @@ std::optional<std::size_t> gif_frame(const FileReader& file, std::optional<std::
 
 }  // namespace
 
-// After the last frame there may be anything, as for the decoder, but for the beginning of a further frame.
+// The decoder holds the picture twice in four bytes a pixel, what it drew where in one, and the result. After the last
+// frame there may be anything, as for the decoder, but for the beginning of a further frame.
 Result<MediaHead> read_gif(const FileReader& file, const MediaLimits& limits) {
   if (!file.has(0, kGifHead)) return truncated();
-  MediaHead head = picture(Format::kGif, file.little16(6), file.little16(8));
+  constexpr std::uint64_t kDecodedBytes = 4 + 4 + 1 + kPixelBytes;
+  MediaHead head = picture(Format::kGif, file.little16(6), file.little16(8), kDecodedBytes);
   head.frames = 0;
   std::optional<std::size_t> at = kGifHead + table_bytes(file.byte(10));
   while (const std::optional<std::size_t> frame = gif_frame(file, at)) {
@@ -236,6 +295,10 @@ Status check_gif_pixels(ByteSpan bytes) {
   const std::optional<std::size_t> frame = gif_frame(file, kGifHead + table_bytes(file.byte(10)));
   if (!frame) return damaged("it has no picture");
   const std::uint64_t promised = std::uint64_t{file.little16(*frame + 5)} * file.little16(*frame + 7);
+  constexpr std::uint64_t kSmall = 1'000'000;
+  constexpr std::uint64_t kMostAround = 16;
+  const std::uint64_t pixels = std::uint64_t{file.little16(6)} * file.little16(8);
+  if (pixels > kSmall && pixels / kMostAround > promised) return damaged("its first frame is a small part of it");
   const std::size_t data = gif_data(file, *frame);
   const std::uint32_t colour_bits = file.byte(data - 1);
   if (colour_bits == 0 || colour_bits > kMostColourBits)
@@ -272,26 +335,29 @@ Result<MediaHead> read_bmp(const FileReader& file) {
   return head;
 }
 
-// The first part is the pixels, in one of two codings, or a head that says what the other parts are.
+// The first part is the pixels, in one of two codings, or a head that says what the other parts are. libwebp takes four
+// bytes a pixel beside the result, or fewer.
 Result<MediaHead> read_webp(const FileReader& file) {
   constexpr std::size_t kPart = 12;
   constexpr std::size_t kContent = kPart + 8;
   if (!file.has(0, kContent + 10)) return truncated();
   if (!file.has(8, file.little32(4))) return truncated();
+  constexpr std::uint64_t kDecodedBytes = 2 * 4 + kPixelBytes;
   const auto little24 = [&file](std::size_t at) { return file.little16(at) | file.byte(at + 2) << 16; };
   if (file.is_text(kPart, "VP8 ")) {
     if (little24(kContent + 3) != 0x2A019D) return damaged("its pixels do not begin as those of a WebP");
-    return picture(Format::kWebp, file.little16(kContent + 6) & 0x3FFF, file.little16(kContent + 8) & 0x3FFF);
+    return picture(Format::kWebp, file.little16(kContent + 6) & 0x3FFF, file.little16(kContent + 8) & 0x3FFF,
+                   kDecodedBytes);
   }
   if (file.is_text(kPart, "VP8L")) {
     if (file.byte(kContent) != 0x2F) return damaged("its pixels do not begin as those of a WebP");
     const std::uint32_t sides = file.little32(kContent + 1);
-    return picture(Format::kWebp, (sides & 0x3FFF) + 1, (sides >> 14 & 0x3FFF) + 1);
+    return picture(Format::kWebp, (sides & 0x3FFF) + 1, (sides >> 14 & 0x3FFF) + 1, kDecodedBytes);
   }
   if (!file.is_text(kPart, "VP8X")) return damaged("its first part is not one that a WebP begins with");
   constexpr std::uint32_t kAnimation = 2;
   if ((file.byte(kContent) & kAnimation) != 0) return unsupported("animations in WebP are not decoded");
-  return picture(Format::kWebp, little24(kContent + 4) + 1, little24(kContent + 7) + 1);
+  return picture(Format::kWebp, little24(kContent + 4) + 1, little24(kContent + 7) + 1, kDecodedBytes);
 }
 
 }  // namespace kvkeep::engine::media

@@ -1,6 +1,8 @@
 #include "engine/media/projector.h"
 
 #include <algorithm>
+#include <cmath>
+#include <new>
 #include <utility>
 
 #ifdef KVKEEP_MTMD
@@ -86,6 +88,7 @@ class MtmdProjector final : public Projector {
 
   const ProjectorDescription& description() const override { return description_; }
   double sound_seconds(ByteSpan file) const override;
+  std::uint64_t pixels(ByteSpan file) const override { return promised_pixels(file); }
   Result<std::vector<MediaPart>> plan(ByteSpan file) const override;
   Result<std::vector<EncodedChunk>> encode(ByteSpan file, std::size_t first, const EncodeProgress& progress) override
       EXCLUDES(mutex_);
@@ -96,13 +99,17 @@ class MtmdProjector final : public Projector {
 
   void describe();
   Result<ChunksHandle> chunks_of(const mtmd_bitmap& bitmap) const;
-  Result<BitmapHandle> decode(ByteSpan file, const MediaHead& head, bool only_head) const;
+  Result<BitmapHandle> decode_with_libmtmd(ByteSpan file, const MediaHead& head) const;
+  Result<BitmapHandle> decode_picture(ByteSpan file, const MediaHead& head) const;
+  Result<BitmapHandle> decode_sound(ByteSpan file, const MediaHead& head, bool only_count) const;
   Result<ChunksHandle> read(ByteSpan file, bool only_head) const;
   Result<MediaPart> part_of(const mtmd_input_chunk& chunk) const;
   Result<std::vector<MediaPart>> parts_of(const mtmd_input_chunks& chunks) const;
   Status check_at_once(const mtmd_input_chunk& chunk, const MediaPart& part) const;
   Status check_head(ByteSpan file, const std::vector<MediaPart>& parts) const;
   std::vector<PlanePlace> places_of(const mtmd_input_chunk& chunk) const;
+  Result<std::vector<EncodedChunk>> encode_file(ByteSpan file, std::size_t first, const EncodeProgress& progress)
+      EXCLUDES(mutex_);
   Result<EncodedChunk> encode_chunk(const mtmd_input_chunk& chunk) REQUIRES(mutex_);
 
   const ProjectorOptions options_;
@@ -139,6 +146,18 @@ std::string with_reason(const std::string& what, std::uint64_t mark) {
 
 Error not_a_projector(const std::string& path, std::uint64_t mark) {
   return damaged(with_reason(path + " is no projector of this model", mark));
+}
+
+// libmtmd throws over some sizes, and where memory ends.
+template <typename Work>
+auto without_exceptions(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return io_error("there is not enough memory for it");
+  } catch (const std::exception& error) {
+    return damaged(std::string("the projector cannot take it: ") + error.what());
+  }
 }
 
 Result<std::unique_ptr<Projector>> MtmdProjector::load(const ProjectorOptions& options, llama::ModelHandle model) {
@@ -198,23 +217,38 @@ Result<ChunksHandle> MtmdProjector::chunks_of(const mtmd_bitmap& bitmap) const {
   return damaged(with_reason("the projector cannot take it", mark));
 }
 
-// The head of a picture has all that its parts depend on. libmtmd knows itself how it counts the samples of a sound.
-Result<BitmapHandle> MtmdProjector::decode(ByteSpan file, const MediaHead& head, bool only_head) const {
-  if (only_head && head.medium == Medium::kPicture) {
-    return BitmapHandle(mtmd_bitmap_init(head.width, head.height, nullptr));
-  }
-  if (!only_head && head.format == Format::kPng) TRY(check_png_pixels(file));
-  if (!only_head && head.format == Format::kGif) TRY(check_gif_pixels(file));
-  if (head.format == Format::kWebp) {
-    TRY_ASSIGN(const std::vector<std::uint8_t> pixels, webp_pixels(file, head));
-    return BitmapHandle(mtmd_bitmap_init(head.width, head.height, pixels.data()));
-  }
+Result<BitmapHandle> MtmdProjector::decode_with_libmtmd(ByteSpan file, const MediaHead& head) const {
   const auto* bytes = reinterpret_cast<const unsigned char*>(file.data());
   const auto read =
-      mtmd_helper_bitmap_init_from_buf(context_.get(), bytes, file.size(), only_head, mtmd_helper_init_opt_default());
+      mtmd_helper_bitmap_init_from_buf(context_.get(), bytes, file.size(), false, mtmd_helper_init_opt_default());
   BitmapHandle bitmap(read.bitmap);
   if (!bitmap) return damaged("it cannot be decoded as " + std::string(to_string(head.format)));
   return bitmap;
+}
+
+Result<BitmapHandle> MtmdProjector::decode_picture(ByteSpan file, const MediaHead& head) const {
+  if (head.format == Format::kPng) TRY(check_png_pixels(file));
+  if (head.format == Format::kGif) TRY(check_gif_pixels(file));
+  if (head.format != Format::kWebp) return decode_with_libmtmd(file, head);
+  TRY_ASSIGN(const std::vector<std::uint8_t> pixels, webp_pixels(file, head));
+  return BitmapHandle(mtmd_bitmap_init(head.width, head.height, pixels.data()));
+}
+
+// libmtmd knows itself how many samples it makes of those in the file.
+Result<BitmapHandle> MtmdProjector::decode_sound(ByteSpan file, const MediaHead& head, bool only_count) const {
+  TRY_ASSIGN(BitmapHandle bitmap, decode_with_libmtmd(plain_sound(file), head));
+  const std::uint32_t rate = description_.samples_per_second;
+  const std::size_t count = mtmd_bitmap_get_n_bytes(bitmap.get()) / sizeof(float);
+  if (count == 0) return damaged("it has no samples");
+  if (static_cast<double>(count) > (head.seconds + 1) * rate) return damaged("it has more samples than were counted");
+  const auto* samples = reinterpret_cast<const float*>(mtmd_bitmap_get_data(bitmap.get()));
+  TRY(check_samples({samples, count}, rate));
+  const std::size_t whole = whole_windows(count, rate);
+  if (only_count) return BitmapHandle(mtmd_bitmap_init_from_audio(whole, nullptr));
+  if (whole == count) return bitmap;
+  std::vector<float> padded(samples, samples + count);
+  padded.resize(whole);
+  return BitmapHandle(mtmd_bitmap_init_from_audio(whole, padded.data()));
 }
 
 Result<ChunksHandle> MtmdProjector::read(ByteSpan file, bool only_head) const {
@@ -222,8 +256,15 @@ Result<ChunksHandle> MtmdProjector::read(ByteSpan file, bool only_head) const {
   if (head.format == Format::kWebp) TRY(check_webp_support());
   if (head.medium == Medium::kPicture && !description_.pictures) return unsupported("the model does not see pictures");
   if (head.medium == Medium::kSound && !description_.sound) return unsupported("the model does not hear sound");
-  TRY_ASSIGN(const BitmapHandle bitmap, decode(file, head, only_head));
-  return chunks_of(*bitmap);
+  if (head.medium == Medium::kSound) {
+    TRY_ASSIGN(const BitmapHandle sound, decode_sound(file, head, only_head));
+    return chunks_of(*sound);
+  }
+  // The head of a picture has all that its parts depend on.
+  TRY_ASSIGN(const BitmapHandle picture,
+             only_head ? Result<BitmapHandle>(BitmapHandle(mtmd_bitmap_init(head.width, head.height, nullptr)))
+                       : decode_picture(file, head));
+  return chunks_of(*picture);
 }
 
 Result<MediaPart> MtmdProjector::part_of(const mtmd_input_chunk& chunk) const {
@@ -272,8 +313,10 @@ double MtmdProjector::sound_seconds(ByteSpan file) const {
 }
 
 Result<std::vector<MediaPart>> MtmdProjector::plan(ByteSpan file) const {
-  TRY_ASSIGN(const ChunksHandle chunks, read(file, true));
-  return parts_of(*chunks);
+  return without_exceptions([&]() -> Result<std::vector<MediaPart>> {
+    TRY_ASSIGN(const ChunksHandle chunks, read(file, true));
+    return parts_of(*chunks);
+  });
 }
 
 std::vector<PlanePlace> MtmdProjector::places_of(const mtmd_input_chunk& chunk) const {
@@ -296,6 +339,10 @@ Result<EncodedChunk> MtmdProjector::encode_chunk(const mtmd_input_chunk& chunk) 
   const auto width = static_cast<std::size_t>(llama_model_n_embd_inp(model_.get()));
   const float* embeddings = mtmd_get_output_embd(context_.get());
   encoded.embeddings.assign(embeddings, embeddings + part.shape.embeddings * width);
+  // The model would make NaN of them for every token that sees them, and keep that.
+  if (!std::ranges::all_of(encoded.embeddings, [](float each) { return std::isfinite(each); })) {
+    return damaged("the projector makes NaN or infinite numbers of it");
+  }
   if (part.shape.plane) encoded.places = places_of(chunk);
   encoded.at_once = mtmd_decode_use_non_causal(context_.get(), &chunk);
   return encoded;
@@ -310,6 +357,11 @@ Status MtmdProjector::check_head(ByteSpan file, const std::vector<MediaPart>& pa
 
 Result<std::vector<EncodedChunk>> MtmdProjector::encode(ByteSpan file, std::size_t first,
                                                         const EncodeProgress& progress) {
+  return without_exceptions([&] { return encode_file(file, first, progress); });
+}
+
+Result<std::vector<EncodedChunk>> MtmdProjector::encode_file(ByteSpan file, std::size_t first,
+                                                             const EncodeProgress& progress) {
   TRY_ASSIGN(const ChunksHandle chunks, read(file, false));
   TRY_ASSIGN(const std::vector<MediaPart> parts, parts_of(*chunks));
   TRY(check_head(file, parts));

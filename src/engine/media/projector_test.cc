@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
 #include <set>
+#include <string>
 
 #include "engine/llama/weights.h"
 #include "engine/media/media_files_fixture.h"
@@ -285,6 +287,65 @@ TEST(EarTest, LongSoundsAreSeveralChunks) {
     EXPECT_TRUE(encoded.ok()) << encoded.error().message;
   }
   EXPECT_FALSE(projector->encode(make_flac_head(16'000, 8'000, 100), 0, {}).ok()) << "a head without sound";
+}
+
+// libmtmd ends the process over one sample, and over parts of less than a window.
+TEST(EarTest, ShortSoundsAreFilledUpWithSilence) {
+  const Pair pair("llama");
+  const auto projector = pair.load();
+  const std::vector<MediaPart> second = projector->plan(make_wav(16'000)).value();
+  for (const std::uint32_t rate : {16'000U, 44'100U, 768'000U}) {
+    for (const std::uint32_t samples : {1U, 2U, 100U, 201U}) {
+      const std::vector<std::byte> file = make_wav(samples, rate);
+      const auto parts = projector->plan(file);
+      if (samples * 16'000 < rate) {
+        EXPECT_TRUE(parts.ok() || parts.error().kind == ErrorKind::kDamaged) << "it has no sample for the encoder";
+        continue;
+      }
+      ASSERT_TRUE(parts.ok()) << samples << " at " << rate << ": " << parts.error().message;
+      EXPECT_EQ(*parts, second) << samples << " at " << rate;
+      const auto chunks = projector->encode(file, 0, {});
+      ASSERT_TRUE(chunks.ok()) << samples << " at " << rate << ": " << chunks.error().message;
+    }
+  }
+  for (const std::uint32_t samples : {480'000U, 480'001U}) {
+    const std::vector<std::byte> file = make_wav(samples);
+    const auto parts = projector->plan(file);
+    const auto chunks = projector->encode(file, 0, {});
+    ASSERT_TRUE(parts.ok() && chunks.ok()) << samples;
+    EXPECT_EQ(chunks->size(), parts->size()) << samples;
+  }
+}
+
+TEST(EarTest, SamplesThatAreNoNumbersAreRefusedBeforeTheyAreEncoded) {
+  const Pair pair("llama");
+  const auto projector = pair.load();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 3e38F}) {
+    std::vector<float> samples(16'000, 0.25F);
+    samples[9'000] = bad;
+    const std::vector<std::byte> file = make_float_wav(samples);
+    EXPECT_EQ(projector->plan(file).error().kind, ErrorKind::kDamaged) << bad;
+    EXPECT_EQ(projector->encode(file, 0, {}).error().kind, ErrorKind::kDamaged) << bad;
+    samples[9'000] = -2e9F;
+    EXPECT_TRUE(projector->encode(make_float_wav(samples), 0, {}).ok()) << "loud, and the sums stay numbers";
+  }
+}
+
+// Its projector makes NaN of every sound, as one could of some.
+TEST(EarTest, EmbeddingsThatAreNoNumbersAreRefused) {
+  const Pair pair("llama");
+  ProjectorOptions options = pair.options();
+  std::ifstream whole(options.path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(whole), {}};
+  std::fill(bytes.end() - 4'096, bytes.end(), '\xFF');
+  options.path = ::testing::TempDir() + "/nan_projector.gguf";
+  std::ofstream(options.path, std::ios::binary) << bytes;
+  const auto projector = pair.load(options);
+  ASSERT_TRUE(projector.ok()) << projector.error().message;
+  const auto refused = (*projector)->encode(make_wav(16'000), 0, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kDamaged);
+  EXPECT_NE(refused.error().message.find("NaN"), std::string::npos) << refused.error().message;
 }
 
 double process_ms() {
