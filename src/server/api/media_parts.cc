@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace kvkeep::server::api {
@@ -52,22 +53,41 @@ Status check_kind(std::string_view data_url, const std::string& path) {
   return invalid(fmt::format("'{}' is a file of type {}: of files, only pictures and sounds are read", path, kind));
 }
 
-// Returns true if the JSON string whose text begins here is `word`; letters may be written as \u0061.
-bool is_string(std::string_view text, std::string_view word) {
+// Returns the text after `word`, if it begins with that; letters may be written as \u0061.
+std::optional<std::string_view> after(std::string_view text, std::string_view word) {
   constexpr std::size_t kEscape = 6;
   for (const char letter : word) {
     if (text.starts_with("\\u") && text.size() >= kEscape) {
       unsigned code = 0;
       const auto read = std::from_chars(text.data() + 2, text.data() + kEscape, code, 16);
-      if (read.ptr != text.data() + kEscape || code != static_cast<unsigned char>(letter)) return false;
+      if (read.ptr != text.data() + kEscape || code != static_cast<unsigned char>(letter)) return std::nullopt;
       text.remove_prefix(kEscape);
     } else if (text.starts_with(letter)) {
       text.remove_prefix(1);
     } else {
-      return false;
+      return std::nullopt;
     }
   }
-  return text.starts_with('"');
+  return text;
+}
+
+// Returns true if the JSON string whose text begins here is `word`.
+bool is_string(std::string_view text, std::string_view word) {
+  const auto rest = after(text, word);
+  return rest && rest->starts_with('"');
+}
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+// Returns the text of the member's name before the value that begins with the quote at `at`, up to its end and on;
+// empty if the string is no member's value.
+std::string_view name_before(std::string_view body, std::size_t at) {
+  const std::size_t colon = body.substr(0, at).find_last_not_of(kBlanks);
+  if (colon == std::string_view::npos || body[colon] != ':') return {};
+  const std::size_t end = body.substr(0, colon).find_last_not_of(kBlanks);
+  if (end == std::string_view::npos || end == 0 || body[end] != '"') return {};
+  const std::size_t begin = body.rfind('"', end - 1);
+  return begin == std::string_view::npos ? std::string_view() : body.substr(begin + 1);
 }
 
 // Reads digits one by one, up to the end of `text`.
@@ -123,10 +143,20 @@ bool has_media_part(std::string_view body) {
   for (std::size_t at = body.find('"'); at != std::string_view::npos; at = body.find('"', at + 1)) {
     const std::string_view text = body.substr(at + 1);
     if (is_string(text, "multimodal_data")) return true;
-    const std::size_t before = body.substr(0, at).find_last_not_of(" \t\r\n");
+    const std::size_t before = body.substr(0, at).find_last_not_of(kBlanks);
     const bool is_value = before != std::string_view::npos && body[before] == ':';
     const auto is_this = [text](std::string_view type) { return is_string(text, type); };
     if (is_value && std::ranges::any_of(kTypes, is_this)) return true;
+  }
+  return false;
+}
+
+bool may_name_remote_file(std::string_view body) {
+  constexpr auto kNames = std::to_array<std::string_view>({"url", "image_url", "file_url"});
+  for (std::size_t at = body.find('"'); at != std::string_view::npos; at = body.find('"', at + 1)) {
+    if (!after(body.substr(at + 1), "http")) continue;
+    const std::string_view name = name_before(body, at);
+    if (std::ranges::any_of(kNames, [name](std::string_view each) { return is_string(name, each); })) return true;
   }
   return false;
 }

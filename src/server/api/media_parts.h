@@ -59,6 +59,10 @@ Result<std::string> decode_base64(std::string_view text);
 // nothing the name of llama-server's list of files. It costs a search for quotes. Letters may be written as \u0061.
 bool has_media_part(std::string_view body);
 
+// Returns false only for a body that names no file by an http: or https: URL: none of its members that may have one
+// begins with "http". Costs and letters as above.
+bool may_name_remote_file(std::string_view body);
+
 // The types of an API's parts; "" for those that it does not have.
 struct PartTypes {
   std::string_view text;

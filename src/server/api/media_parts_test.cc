@@ -134,6 +134,19 @@ TEST(HasMediaPart, IfAValueIsTheTypeOfOne) {
   }
 }
 
+TEST(RemoteFile, MayBeNamedByAMemberThatHasUrls) {
+  for (const char* body :
+       {R"({"url":"http://a"})", R"({"image_url" : "https:\/\/a"})", "{\"file_url\"\n:\n\"http://a\"}",
+        R"({"url":"\u0068ttp://a"})", R"({"\u0075rl":"ht\u0074p://a"})", R"({"text":"\"","url":"http://a"})"}) {
+    EXPECT_TRUE(may_name_remote_file(body)) << body;
+  }
+  for (const char* body : {"", "\"http", "\"url\"", R"({"url":"data:image/png;base64,http"})", R"(["url","http://a"])",
+                           R"({"text":"http://a"})", R"({"text":"\"url\":\"http://a\""})", R"({"my_url":"http://a"})",
+                           R"({"url":["http://a"]})", R"(:"http")", R"(":"http")"}) {
+    EXPECT_FALSE(may_name_remote_file(body)) << body;
+  }
+}
+
 TEST_F(MediaReaderTest, TheHashHeedsWhatTheKeyHas) {
   const auto hash = [&] {
     MediaReader reader(&rules_);

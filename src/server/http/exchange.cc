@@ -49,16 +49,23 @@ Exchange::~Exchange() {
 void Exchange::start(const Route& route) {
   if (route.options.is_light) return run(route.handler);
   const bool is_large = body_ && body_->share.held() > kSmallBodyBytes;
-  post_handler(is_large ? *core_.large_workers : *core_.workers, route.handler, /*may_hand_over=*/true);
-}
-
-// A slow request is found out on a worker, since that may take a look at all of its body.
-void Exchange::post_handler(os::ThreadPool& pool, const Handler& handler, bool may_hand_over) {
-  pool.post([self = shared_from_this(), &handler, may_hand_over]() mutable {
-    const bool is_slow = may_hand_over && !self->client_gone() && self->core_.is_slow(self->request_);
-    is_slow ? self->post_handler(*self->core_.slow_workers, handler, false) : self->run(handler);
+  os::ThreadPool& pool = is_large ? *core_.large_workers : *core_.workers;
+  pool.post([self = shared_from_this(), &handler = route.handler]() mutable {
+    self->run_in_its_lane(handler);
     self.reset();
   });
+}
+
+// Runs on a worker, since to find out the lane may take a look at all of the body.
+void Exchange::run_in_its_lane(const Handler& handler) {
+  const Lane lane = client_gone() ? Lane() : core_.lane_of(request_);
+  if (lane.kind == Lane::Kind::kShort) return run(handler);
+  std::function<void()> task = [self = shared_from_this(), &handler]() mutable {
+    self->run(handler);
+    self.reset();
+  };
+  if (lane.kind == Lane::Kind::kLong) return core_.slow_workers->post(std::move(task));
+  core_.turns->post(lane.client, std::move(task));
 }
 
 void Exchange::run(const Handler& handler) {

@@ -54,7 +54,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
 
  private:
   void run(const Handler& handler);
-  void post_handler(os::ThreadPool& pool, const Handler& handler, bool may_hand_over);
+  void run_in_its_lane(const Handler& handler);
   enum class State { kNothing, kWhole, kStreaming, kEnded };  // kWhole: send() is under way
   bool attempt(const std::function<void()>& task);            // returns false if it threw
   void drop_body();

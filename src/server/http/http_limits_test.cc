@@ -120,7 +120,9 @@ TEST(HttpLimits, SlowRequestsHaveThreadsOfTheirOwn) {
   HeldBodies held;
   TestServer server(options, [&](HttpServer& http) {
     held.add_route(http);
-    http.set_apart([](const HttpRequest& request) { return request.body.starts_with("slow"); });
+    http.set_apart([](const HttpRequest& request) {
+      return Lane{request.body.starts_with("slow") ? Lane::Kind::kLong : Lane::Kind::kShort};
+    });
   });
   std::vector<RawClient> holders;
   for (std::size_t i = 0; i < 8; ++i) {
@@ -132,6 +134,33 @@ TEST(HttpLimits, SlowRequestsHaveThreadsOfTheirOwn) {
     EXPECT_EQ(server.client().ask(post("/echo", std::string(size, 'x'))).status, 200) << size;
   }
   EXPECT_FALSE(held.exceeded(2));
+  held.release();
+  for (RawClient& holder : holders) EXPECT_EQ(holder.read_reply().status, 200);
+}
+
+// Clients that have their requests wait for something keep out neither others that do, nor long requests.
+TEST(HttpLimits, RequestsThatWaitAreServedOneAtATimeForEachClient) {
+  HttpOptions options;
+  options.threads = 1;
+  HeldBodies held;
+  TestServer server(options, [&](HttpServer& http) {
+    held.add_route(http);
+    http.set_apart([](const HttpRequest& request) {
+      if (request.body.starts_with("long")) return Lane{.kind = Lane::Kind::kLong};
+      if (!request.body.starts_with("waits")) return Lane();
+      return Lane{.kind = Lane::Kind::kWaits, .client = static_cast<std::uint64_t>(request.body.back())};
+    });
+  });
+  std::vector<RawClient> holders;
+  for (int i = 0; i < 6; ++i) {
+    holders.push_back(server.client());
+    ASSERT_TRUE(holders.back().send(post("/hold", "waits 1")));
+  }
+  ASSERT_TRUE(held.reached(1));
+  EXPECT_FALSE(held.exceeded(1)) << "the client's others wait for its first";
+  EXPECT_EQ(server.client().ask(post("/echo", "waits 2")).status, 200);
+  EXPECT_EQ(server.client().ask(post("/echo", "long")).status, 200);
+  EXPECT_EQ(server.client().ask(post("/echo", "short")).status, 200);
   held.release();
   for (RawClient& holder : holders) EXPECT_EQ(holder.read_reply().status, 200);
 }

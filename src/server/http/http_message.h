@@ -97,6 +97,13 @@ class ResponseWriter {
   virtual void on_silence(std::int64_t silence_ms, std::function<void()> task) = 0;
 };
 
+// Where a request's handler runs, see HttpServer::set_apart().
+struct Lane {
+  enum class Kind { kShort, kLong, kWaits };
+  Kind kind = Kind::kShort;
+  std::uint64_t client = 0;  // of kWaits: requests of the same client run one after another
+};
+
 // Runs on one of a few threads that all requests share, so that it must not wait: a reply that takes longer than
 // parsing comes from a kept writer. Only requests that HttpServer::set_apart() knows as slow may wait, on threads of
 // their own. Handlers of light routes run on the thread that serves the connections. An

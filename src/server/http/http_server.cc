@@ -47,7 +47,7 @@ class Server final : public HttpServer {
     core_.gatekeeper.explain_path(std::move(path), std::move(words));
   }
   void on_leave(std::function<void()> task) override { core_.on_leave = std::move(task); }
-  void set_apart(std::function<bool(const HttpRequest&)> is_slow) override { core_.is_slow = std::move(is_slow); }
+  void set_apart(std::function<Lane(const HttpRequest&)> lane_of) override { core_.lane_of = std::move(lane_of); }
   UnreadCounts unread() const override { return core_.unread.counts(); }
   const std::vector<ListeningPlace>& places() const override { return places_; }
   int port() const override { return first_address().port; }
@@ -95,6 +95,8 @@ void Server::serve() {
   core_.workers = os::make_thread_pool(threads, "http-worker");
   core_.large_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 1), "http-large");
   core_.slow_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 2), "http-slow");
+  core_.waiting_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 2), "http-waiting");
+  core_.turns = std::make_unique<ClientTurns>(*core_.waiting_workers);
   core_.on_change = [this] { note_change(); };
   asio::post(core_.io, [this] {
     listeners_.start(
@@ -106,6 +108,7 @@ void Server::serve() {
   core_.large_workers.reset();
   core_.workers.reset();
   core_.slow_workers.reset();  // the others hand requests over to these
+  core_.waiting_workers.reset();
 }
 
 void Server::run_io() {

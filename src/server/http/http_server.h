@@ -35,7 +35,7 @@ struct HttpOptions {
   std::vector<std::string> allowed_origins;  // see OriginGuard
 
   // Threads for handlers, above 0: how many requests are parsed, rendered and tokenized at a time. A quarter as many
-  // are added for requests of more than 1 MiB, and as many, but at least two, for those of set_apart().
+  // are added for requests of more than 1 MiB, and as many, but at least two, for each lane of set_apart().
   int threads = 8;
   // Whole requests, until their reply is made; one more is answered 503. Light ones do not count.
   std::size_t requests_max = 4'096;
@@ -108,10 +108,10 @@ class HttpServer {
   // be answered: a client_gone() became true. Call it before serve().
   virtual void on_leave(std::function<void()> task) = 0;
 
-  // Requests for which it returns true, such as those whose handler waits for other hosts or computes for seconds, have
-  // threads of their own: others never wait for them. It is called on a thread that runs handlers, and may read the
-  // body. Call it before serve().
-  virtual void set_apart(std::function<bool(const HttpRequest&)> is_slow) = 0;
+  // Requests whose handler computes for seconds, or waits for other hosts, have threads of their own: others never wait
+  // for them, nor the former for the latter. It is called on a thread that runs handlers, and may read the body. Call
+  // it before serve().
+  virtual void set_apart(std::function<Lane(const HttpRequest&)> lane_of) = 0;
 
   virtual UnreadCounts unread() const = 0;
 

@@ -15,6 +15,7 @@
 
 #include "os/threads.h"
 #include "server/http/budget.h"
+#include "server/http/client_turns.h"
 #include "server/http/gatekeeper.h"
 #include "server/http/http_server.h"
 #include "server/http/room_queue.h"
@@ -50,8 +51,10 @@ struct ServerCore {
   std::unique_ptr<os::ThreadPool> workers;
   std::unique_ptr<os::ThreadPool> large_workers;
   std::unique_ptr<os::ThreadPool> slow_workers;
-  std::function<bool(const HttpRequest&)> is_slow = [](const HttpRequest&) { return false; };  // see set_apart()
-  Budget budget;                                                                               // of bytes of bodies
+  std::unique_ptr<os::ThreadPool> waiting_workers;
+  std::unique_ptr<ClientTurns> turns;  // on the waiting workers
+  std::function<Lane(const HttpRequest&)> lane_of = [](const HttpRequest&) { return Lane(); };  // see set_apart()
+  Budget budget;                                                                                // of bytes of bodies
   Budget places;  // for whole requests that are not light, until they are answered
   UnreadReplies unread;
   std::atomic<bool> stopping{false};

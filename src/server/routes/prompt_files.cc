@@ -11,6 +11,7 @@
 
 #include "os/clock.h"
 #include "server/api/media_parts.h"
+#include "server/routes/sender.h"
 #include "server/run/encoded_media.h"
 
 namespace kvkeep::server {
@@ -102,9 +103,14 @@ class FileSettler {
 
 }  // namespace
 
-bool may_wait_for_files(const Service& service, std::string_view body) {
+// To read the head of a picture takes no time.
+Lane lane_of_files(const Service& service, const HttpRequest& http) {
   const auto& rules = service.defaults.media;
-  return rules && (rules->sound || rules->fetch) && api::has_media_part(body);
+  if (!rules || !api::has_media_part(http.body)) return {};
+  if (rules->fetch && api::may_name_remote_file(http.body)) {
+    return {.kind = Lane::Kind::kWaits, .client = sender_of(service, http)};
+  }
+  return {.kind = rules->sound ? Lane::Kind::kLong : Lane::Kind::kShort};
 }
 
 Status settle_files(const Service& service, std::span<chat::MediaFile* const> files,

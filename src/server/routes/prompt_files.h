@@ -4,7 +4,7 @@
 // (held_files.h), and finds out which ids stand for them.
 //
 // Both may take seconds, for other hosts are asked, and the samples of a sound must be counted; so requests that may
-// have such files have threads of their own (may_wait_for_files()), each has limits, and gives up when its client left.
+// have such files have threads of their own (lane_of_files()), each has limits, and gives up when its client left.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,13 +27,13 @@ inline constexpr std::int64_t kMostFetchMs = 30'000;  // for all files of a requ
 
 inline constexpr double kMostSoundSeconds = 3'600;  // of all sounds of a request: to count them takes time by these
 
-// Returns true if the files of a request with this body may have to be fetched, or be sounds.
-bool may_wait_for_files(const Service& service, std::string_view body);
+// How long the files of a request with this body may take: they have to be fetched, or may be sounds.
+Lane lane_of_files(const Service& service, const HttpRequest& http);
 
 // Reads the files that have a URL, each once however often it is named, and holds the bytes of all. Files that have
 // neither stay as they are. Errors name the file's place: kInvalid (it cannot be read, or the sounds up to it are
-// longer than a request's may be), kNoSpace (all together are more than is ever held), kBusy (there is no room for them
-// now); kAborted once `gone` returns true.
+// longer than a request's may be), kNoSpace (all together are more than is ever held), kBusy
+// (there is no room for them now); kAborted once `gone` returns true.
 Status settle_files(const Service& service, std::span<chat::MediaFile* const> files, const std::function<bool()>& gone);
 
 // The ids of a prompt's files, and where the embeddings of their chunks come from.

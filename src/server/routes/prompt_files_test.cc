@@ -256,16 +256,28 @@ TEST_F(PromptFilesTest, MessagesThatStayKeepNoBytes) {
   EXPECT_EQ(again->media.front().file->bytes, nullptr);
 }
 
-TEST_F(PromptFilesTest, OnlyRequestsWithFilesMayWaitForThem) {
-  constexpr std::string_view kPicture = R"({"type":"image"})";
-  EXPECT_TRUE(may_wait_for_files(service_, kPicture)) << "it may have to be fetched";
-  EXPECT_FALSE(may_wait_for_files(service_, R"({"type":"text"})"));
-  service_.defaults.media->fetch = nullptr;
-  EXPECT_FALSE(may_wait_for_files(service_, kPicture)) << "to read its head takes no time";
+TEST_F(PromptFilesTest, OnlyRequestsThatNameFilesOfOtherHostsWaitForThem) {
+  const auto lane = [&](const char* body, const char* address = "10.0.0.1") {
+    HttpRequest http;
+    http.body = body;
+    http.remote_address = address;
+    return lane_of_files(service_, http);
+  };
+  const auto kind = [&](const char* body) { return lane(body).kind; };
+  constexpr const char* kPicture = R"({"type":"image_url","image_url":{"url":"data:,"}})";
+  constexpr const char* kRemote = R"({"type":"image_url","image_url":{"url" : "https://a/b.png"}})";
+  EXPECT_EQ(kind(kPicture), Lane::Kind::kShort) << "to read its head takes no time";
+  EXPECT_EQ(kind(R"({"type":"text","text":"x"})"), Lane::Kind::kShort);
+  EXPECT_EQ(kind(kRemote), Lane::Kind::kWaits);
+  EXPECT_EQ(lane(kRemote).client, lane(kRemote).client);
+  EXPECT_NE(lane(kRemote).client, lane(kRemote, "10.0.0.2").client);
   service_.defaults.media->sound = true;
-  EXPECT_TRUE(may_wait_for_files(service_, kPicture)) << "it may be a sound, whatever it is called";
+  EXPECT_EQ(kind(kPicture), Lane::Kind::kLong) << "it may be a sound, whatever it is called";
+  EXPECT_EQ(kind(kRemote), Lane::Kind::kWaits);
+  service_.defaults.media->fetch = nullptr;
+  EXPECT_EQ(kind(kRemote), Lane::Kind::kLong) << "it is refused, and is not waited for";
   service_.defaults.media.reset();
-  EXPECT_FALSE(may_wait_for_files(service_, kPicture));
+  EXPECT_EQ(kind(kRemote), Lane::Kind::kShort);
 }
 
 }  // namespace

@@ -414,7 +414,7 @@ void explain_other_apis(HttpServer& server) {
 void add_routes(HttpServer& server, const Service& service) {
   explain_other_apis(server);
   server.on_leave([&service] { service.scheduler->wake(); });
-  server.set_apart([&service](const HttpRequest& http) { return may_wait_for_files(service, http.body); });
+  server.set_apart([&service](const HttpRequest& http) { return lane_of_files(service, http); });
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     add_route(server, service, method, path, handler, options);
   };

@@ -22,7 +22,7 @@ class RecordingServer final : public HttpServer {
   const Handler* handler(std::string_view /*method*/, std::string_view /*path*/) const override { return nullptr; }
   void shape_errors(ErrorShape /*shape*/) override {}
   void explain_path(std::string /*path*/, std::string /*words*/) override {}
-  void set_apart(std::function<bool(const HttpRequest&)>) override {}
+  void set_apart(std::function<Lane(const HttpRequest&)>) override {}
   void on_leave(std::function<void()> /*task*/) override {}
   UnreadCounts unread() const override { return {}; }
   const std::vector<ListeningPlace>& places() const override { return places_; }
