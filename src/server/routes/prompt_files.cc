@@ -54,7 +54,14 @@ class FileSettler {
                                 "start the server with a larger --max-body-mb",
                                 bytes_ >> 20, most >> 20)));
     }
-    seconds_ += service_.projector->sound_seconds(std::as_bytes(std::span(*file.bytes)));
+    const ByteSpan content = std::as_bytes(std::span(*file.bytes));
+    pixels_ += service_.projector->pixels(content);
+    if (pixels_ > kMostPixels) {
+      return of_place(file, invalid(fmt::format("with it the request's pictures have {} million pixels, and at most {} "
+                                                "are taken: send fewer, or smaller ones",
+                                                pixels_ / 1'000'000, kMostPixels / 1'000'000)));
+    }
+    seconds_ += service_.projector->sound_seconds(content);
     if (seconds_ <= kMostSoundSeconds) return {};
     return of_place(file, invalid(fmt::format("with it the request's sounds have up to {:.0f} seconds, and at most "
                                               "{:.0f} are taken: send fewer, or shorter ones",
@@ -97,6 +104,7 @@ class FileSettler {
   std::map<std::string, chat::MediaFile, std::less<>> read_;  // by URL
   std::set<MediaHash> counted_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t pixels_ = 0;
   double seconds_ = 0;  // of sounds
   std::int64_t fetch_left_ms_ = kMostFetchMs;
 };

@@ -27,12 +27,14 @@ inline constexpr std::int64_t kMostFetchMs = 30'000;  // for all files of a requ
 
 inline constexpr double kMostSoundSeconds = 3'600;  // of all sounds of a request: to count them takes time by these
 
+inline constexpr std::uint64_t kMostPixels = 1'000'000'000;  // of all pictures of a request
+
 // How long the files of a request with this body may take: they have to be fetched, or may be sounds.
 Lane lane_of_files(const Service& service, const HttpRequest& http);
 
 // Reads the files that have a URL, each once however often it is named, and holds the bytes of all. Files that have
 // neither stay as they are. Errors name the file's place: kInvalid (it cannot be read, or the sounds up to it are
-// longer than a request's may be), kNoSpace (all together are more than is ever held), kBusy
+// longer, or the pictures larger, than a request's may be), kNoSpace (all together are more than is ever held), kBusy
 // (there is no room for them now); kAborted once `gone` returns true.
 Status settle_files(const Service& service, std::span<chat::MediaFile* const> files, const std::function<bool()>& gone);
 

@@ -32,6 +32,9 @@ class PlanningProjector final : public engine::Projector {
   double sound_seconds(ByteSpan file) const override {
     return static_cast<char>(file.front()) == 's' ? static_cast<double>(file.size()) : 0;
   }
+  std::uint64_t pixels(ByteSpan file) const override {
+    return static_cast<char>(file.front()) == 'p' ? file.size() * 100'000'000 : 0;
+  }
   Result<std::vector<engine::MediaPart>> plan(ByteSpan file) const override {
     ++planned;
     if (on_plan) on_plan(file);
@@ -160,6 +163,20 @@ TEST_F(PromptFilesTest, TheSoundsOfARequestHaveABoundOfSeconds) {
   EXPECT_TRUE(read(std::vector(4, sound(1'700, "a"))).ok()) << "equal sounds count once";
   EXPECT_EQ(refused({sound(1'700, "a"), sound(1'701, "b"), sound(201, "c")}).kind, ErrorKind::kInvalid)
       << "also where some are known";
+}
+
+TEST_F(PromptFilesTest, ThePicturesOfARequestHaveABoundOfPixels) {
+  const auto picture = [this](std::size_t size, char last, const std::string& place) {
+    return file("p" + std::string(size - 1, last), place);
+  };
+  const Error large = refused({picture(5, 'a', "a"), picture(5, 'b', "b"), picture(1, 'c', "messages[4]")});
+  EXPECT_EQ(large.kind, ErrorKind::kInvalid);
+  EXPECT_EQ(large.message,
+            "'messages[4]': with it the request's pictures have 1100 million pixels, and at most 1000 are taken: send "
+            "fewer, or smaller ones");
+  EXPECT_EQ(projector_.planned, 0);
+  service_.context_tokens = 1'000;
+  EXPECT_TRUE(read({picture(5, 'a', "a"), picture(5, 'a', "b"), picture(5, 'b', "c")}).ok()) << "equal ones count once";
 }
 
 TEST_F(PromptFilesTest, ARequestHasOnlySoMuchTimeForOtherHosts) {
