@@ -210,10 +210,10 @@ Result<std::string> read_media_file(const std::string& directory, std::string_vi
   // Clients that encode nothing may name a file whose name has a % in it.
   if (!target) target = media_target(directory, std::string(path));
   if (!target) return invalid("there is no such file below --media-path");
-  Result<std::string> bytes = read_beginning(*target, kMostMediaBytes + 1);
+  Result<std::string> bytes = read_beginning(*target, kMostMediaBytes, kMostMediaBytes);
+  if (!bytes && bytes.error().kind == ErrorKind::kNoSpace) return invalid("the file is larger than 64 MiB");
   if (!bytes && bytes.error().kind == ErrorKind::kInvalid) return invalid("it is a directory, or no regular file");
   if (!bytes) return invalid("the file below --media-path cannot be read");
-  if (bytes->size() > kMostMediaBytes) return invalid("the file is larger than 64 MiB");
   return bytes;
 }
 

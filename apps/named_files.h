@@ -21,8 +21,10 @@ namespace kvkeep::cli {
 
 inline constexpr std::size_t kMaxTextFileBytes = 4U << 20;  // of a template, of keys, of a workload
 
-// Returns the first `count` bytes, fewer if the file is shorter.
-inline Result<std::string> read_beginning(const std::string& path, std::size_t count) {
+// Returns the first `count` bytes, fewer if the file is shorter; kNoSpace, before a byte is read, if it has more than
+// `most_bytes`.
+inline Result<std::string> read_beginning(const std::string& path, std::size_t count,
+                                          std::size_t most_bytes = std::string::npos) {
   const auto of_path = [&path](const Error& error) { return Error{error.kind, path + ": " + error.message}; };
   const Result<std::string> target = os::resolve_links(path);
   if (!target) return target.error();
@@ -30,6 +32,7 @@ inline Result<std::string> read_beginning(const std::string& path, std::size_t c
   if (!file) return of_path(file.error());
   const Result<ByteCount> size = (*file)->size();
   if (!size) return of_path(size.error());
+  if (size->value() > most_bytes) return no_space(fmt::format("{}: larger than {} MiB", path, most_bytes >> 20U));
   std::string text(std::min<std::size_t>(size->value(), count), '\0');
   const Result<std::size_t> read = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
   if (!read) return of_path(read.error());
@@ -39,8 +42,8 @@ inline Result<std::string> read_beginning(const std::string& path, std::size_t c
 
 // Returns the whole file; kInvalid if it has more than `most_bytes`.
 inline Result<std::string> read_file(const std::string& path, std::size_t most_bytes = kMaxTextFileBytes) {
-  TRY_ASSIGN(std::string text, read_beginning(path, most_bytes + 1));
-  if (text.size() > most_bytes) return invalid(fmt::format("{}: larger than {} MiB", path, most_bytes >> 20U));
+  auto text = read_beginning(path, most_bytes, most_bytes);
+  if (!text && text.error().kind == ErrorKind::kNoSpace) return invalid(text.error().message);
   return text;
 }
 
