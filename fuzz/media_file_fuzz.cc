@@ -50,6 +50,7 @@ void check_decoding(Projector& projector, ByteSpan file) {
   KVKEEP_ASSERT(!ended.ok(), "an encoding that is to end does not go on");
   // It was decoded into the parts of its head, or libmtmd refused it.
   KVKEEP_ASSERT(ended.error().message != "it has other parts than its head says", "its head says what it has");
+  KVKEEP_ASSERT(ended.error().message != "it has more samples than were counted", "its decoder finds what was counted");
 }
 
 }  // namespace
