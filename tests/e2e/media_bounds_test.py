@@ -9,7 +9,7 @@ import threading
 import zlib
 
 from media_test import CHAT, KINDS, EachDialect, MediaCase, encoded, flac_silence, gif, memory_kib, mp3_silence, picture, png, png_chunk, reset_peak, text
-from support import fresh_directory, main, model, user, words
+from support import fresh_directory, main, model, reply_text, timings, user, words
 
 MIB = 1 << 20
 
@@ -81,7 +81,9 @@ class Lengths(Heard):
         for rate, samples in ((16_000, 1), (16_000, 2), (16_000, 100), (16_000, 199), (16_000, 201), (44_100, 3), (44_100, 100), (768_000, 60)):
             for ask in (self.heard_in_chat, self.heard_in_responses, self.completion):
                 status, reply = ask(server, wav(bytes(2 * samples), rate), "What is said?")
-                self.assertEqual(status, 200, (rate, samples, reply))
+                # At another rate a few samples may be less than one for the encoder.
+                self.assertIn(status, (200,) if rate == 16_000 else (200, 400), (rate, samples, reply))
+        self.assertEqual(self.heard_in_chat(server, wav(bytes(3_200)), "Is it alive?")[0], 200)
         self.assertEqual(self.heard_in_chat(server, wav(b""), "What is said?")[0], 400)
 
     def test_pictures_of_any_size_are_seen_or_refused(self):
@@ -116,7 +118,7 @@ class Memory(Heard):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertLess(memory_kib(server, "VmHWM") - before, 128 << 10, "20 MB of samples, in base64 and out of it")
+        self.assertLess(memory_kib(server, "VmHWM") - before, 192 << 10, "20 MB of samples, in base64 and out of it")
         self.assertEqual(self.heard_in_chat(server, wav(bytes(3_200)), "Is it alive?")[0], 200)
 
     def test_half_an_hour_of_sound_has_the_bound_that_is_documented(self):
@@ -182,7 +184,8 @@ class Numbers(Heard):
                 self.assertIn(place, reply["error"]["message"])
                 self.assertIn("its sample after 0.5", reply["error"]["message"])
         again = self.ask(server, chat)
-        self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], first["usage"]["prompt_tokens"] - 1, "the model's memory is as it was")
+        self.assertEqual(reply_text(again), reply_text(first))
+        self.assertEqual(timings(again)["prompt_n"], 1, "the model's memory is as it was")
         self.assertEqual(self.metric(server, "kvkeep_failures_total"), 0)
 
 
