@@ -7,7 +7,9 @@
 #include <chrono>
 #include <utility>
 
+#include "carry/namespaces.h"
 #include "inspect/cache_directory.h"
+#include "inspect/model_notes.h"
 #include "os/machine.h"
 #include "os/paths.h"
 #include "os/process.h"
@@ -82,11 +84,12 @@ void warn_of_distrust(const TierOptions& options, const std::string& own, const 
 }
 
 Result<DiskTier> open_at(const std::string& directory, const TierOptions& options, const FingerprintHash& fingerprint,
-                         os::FileSystem& files, os::Clock& clock) {
+                         os::FileSystem& files, os::Clock& clock, WeightsGuard* guard) {
   store::DiskOptions disk;
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
   warn_of_other_writers(disk.directory);
-  const std::string own = store::make_layout(disk.directory, fingerprint).own;
+  const store::Layout layout = store::make_layout(disk.directory, fingerprint);
+  const std::string& own = layout.own;
   TRY(files.make_directories(own));  // fails if `own` exists and is no directory
   if (const auto why = store::read_distrust(files, own)) {
     warn_of_distrust(options, own, fingerprint, *why);
@@ -102,6 +105,7 @@ Result<DiskTier> open_at(const std::string& directory, const TierOptions& option
   }
   disk.written_per_day = options.disk_written_per_day;
   disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
+  if (guard != nullptr) disk.admit = guard->use_directory(layout);
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
   return DiskTier{std::move(store), budget};
 }
@@ -173,16 +177,16 @@ Status check_disk_directory(const TierOptions& options, os::FileSystem& files) {
 }
 
 Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
-                                os::Clock& clock) {
+                                os::Clock& clock, WeightsGuard* guard) {
   if (!options.use_disk) return DiskTier{};
   const bool named = !options.disk_directory.empty();
   const Result<std::string> directory = disk_directory(options);
   Result<DiskTier> tier =
-      directory ? open_at(*directory, options, fingerprint, files, clock) : Result<DiskTier>(directory.error());
+      directory ? open_at(*directory, options, fingerprint, files, clock, guard) : Result<DiskTier>(directory.error());
   if (tier && tier->distrusted) return tier;
   if (tier) {
     tier->directory = *directory;
-    if (!tier->store->keeper()) {
+    if (!tier->store->waits() && !tier->store->keeper()) {
       spdlog::info(
           "kv disk: another server keeps the budget of this directory; this server writes only within the lease that "
           "it grants");
@@ -196,6 +200,18 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
   if (named) return error_of_named(*directory, tier.error());
   warn_without_disk(tier.error());
   return DiskTier{};
+}
+
+void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former, os::FileSystem& files) {
+  if (tier.directory.empty() || !former) return;
+  const auto listed = files.list(store::make_layout(tier.directory, *former).own);
+  if (!listed) return;
+  const auto found = std::ranges::count_if(*listed, [](const auto& info) { return store::is_segment_name(info.name); });
+  if (found == 0) return;
+  spdlog::warn(
+      "kv disk: set aside the state that an earlier version stored for this model ({}): this version reads more of a "
+      "model's file to name its state, so that a patched file has another name. New state takes its room first",
+      found == 1 ? "one file" : fmt::format("{} files", found));
 }
 
 // ---- the shared tier ----
@@ -239,6 +255,19 @@ void warn_without_key(const share::ObjectEngine& engine) {
       engine.address());
 }
 
+namespace {
+
+// A name does not tell the model's files, which `kvkeep share pull` must know.
+void leave_note(share::SharedStore& store, const engine::Description& model, const std::string& device,
+                const std::string& weights) {
+  const std::string text = inspect::encode_model_note(
+      {.name = model.model_name, .description = model.summary, .devices = {device}, .weights = weights});
+  const auto bytes = std::as_bytes(std::span(text));
+  (void)store.offer_record(carry::about_key(), {bytes.begin(), bytes.end()});
+}
+
+}  // namespace
+
 Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierOptions& options) {
   if (options.url.empty()) return std::unique_ptr<share::ObjectEngine>();
   auto engine = open_engine(options.url, os::real_clock());
@@ -247,12 +276,18 @@ Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierO
 }
 
 Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, const SharedTierOptions& options,
-                               const std::string& key, const engine::Description& model, bool may_share) {
+                               const std::string& key, const engine::Description& model, bool may_share,
+                               WeightsGuard* guard) {
   OpenedShare opened;
   if (engine == nullptr) return opened;
   if (!may_share) {
     spdlog::warn("--share has no effect: the state of this model cannot be cached, or an audit found it wrong");
     return opened;
+  }
+  std::string weights;
+  if (guard != nullptr) {
+    TRY_ASSIGN(const ModelHash hash, guard->hash_now());
+    weights = hash.hex();
   }
   os::Clock& clock = os::real_clock();
   opened.threads = std::make_unique<share::ShareThreads>(engine->pace().reads_at_once);
@@ -262,6 +297,7 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
   const share::ShareOptions settings{
       .fingerprint = model.fingerprint,
       .device = options.across_devices ? std::string() : model.compute_kinds,
+      .weights = std::move(weights),
       .key = key,
       .encrypt = options.encrypt,
       .mode = options.mode,
@@ -274,6 +310,7 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
   TRY_ASSIGN(auto store,
              share::SharedStore::make(std::move(engine), settings, clock, *threads.worker, threads.prober.get()));
   if (key.empty()) warn_without_key(asked);
+  if (guard != nullptr) leave_note(*store, model, settings.device, settings.weights);
   spdlog::info("shared tier: {}, namespace {}", asked.address(), store->space());
   opened.setup = {.store = std::move(store),
                   .worker = threads.worker.get(),

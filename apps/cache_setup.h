@@ -18,6 +18,7 @@
 #include "share/object_engine.h"
 #include "share/shared_store.h"
 #include "store/disk_store.h"
+#include "weights_guard.h"
 
 namespace kvkeep::cli {
 
@@ -45,8 +46,11 @@ struct DiskTier {
   bool distrusted = false;
   std::string directory = {};  // empty: no disk tier
 };
+// `guard`: null if the fingerprint tells all files apart.
 Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
-                                os::Clock& clock);
+                                os::Clock& clock, WeightsGuard* guard = nullptr);
+// Tells of state that a former version stored for the same model under another name.
+void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former, os::FileSystem& files);
 
 // Returns the options of the cache for the model of this engine; `options` has those of the command line.
 cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget,
@@ -70,9 +74,10 @@ void warn_without_key(const share::ObjectEngine& engine);
 // The engine of --share, null without the flag. Errors name the flag: the URL is wrong, or this build lacks what it
 // needs. An engine that does not answer is no error: it may come later.
 Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierOptions& options);
-// `key` is the contents of the key file. Opens nothing unless `may_share`: state must be cacheable and trusted.
+// `key` is the contents of the key file. With a `guard` the model's files are read now if their hash is not known. Opens nothing unless `may_share`: state must be cacheable and trusted.
 Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, const SharedTierOptions& options,
-                               const std::string& key, const engine::Description& model, bool may_share);
+                               const std::string& key, const engine::Description& model, bool may_share,
+                               WeightsGuard* guard = nullptr);
 
 // Waits until a server that stops has published what it computed, for 3 seconds at most; afterwards nothing waits for
 // the shared tier any more.

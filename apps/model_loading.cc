@@ -17,6 +17,7 @@
 #include "named_files.h"
 #include "os/machine.h"
 #include "os/process.h"
+#include "weights_guard.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -45,7 +46,7 @@ Status add_embedder(const Weights& weights, std::optional<engine::Pooling> pooli
   return {};
 }
 
-Status add_projector(const Weights& weights, const MediaOptions& media, LoadedModel& loaded) {
+Status add_projector(const Weights& weights, const MediaOptions& media, const std::string& root, LoadedModel& loaded) {
   if (loaded.only_embeds) return invalid("--mmproj: this model computes embeddings and generates no text");
   const engine::llama::ModelOptions& model = weights.options;
   const engine::Description& text_model = loaded.engine->description();
@@ -58,7 +59,10 @@ Status add_projector(const Weights& weights, const MediaOptions& media, LoadedMo
        .use_gpu = media.offload,
        .device = media.device,
        .warmup = model.warmup,
-       .full_hash = model.full_model_hash,
+       .identity = [&root](const std::string& path) -> Result<ModelHash> {
+         TRY_ASSIGN(const SeenFiles seen, see_files(path));
+         return hash_at_once(seen, root);
+       },
        .most_at_once = std::min(text_model.tokens_at_once, text_model.batch_tokens)},
       weights.model);
   if (!made) return Error{made.error().kind, "--mmproj: " + made.error().message};
@@ -72,7 +76,8 @@ Status add_projector(const Weights& weights, const MediaOptions& media, LoadedMo
 }  // namespace
 
 Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const EmbeddingOptions& embeddings,
-                               const MediaOptions& media, const engine::llama::LoadProgress& progress) {
+                               const MediaOptions& media, const std::string& root,
+                               const engine::llama::LoadProgress& progress) {
   TRY_ASSIGN(const Weights weights, load_weights(model, progress));
   LoadedModel loaded;
   if (embeddings.enabled) {
@@ -81,7 +86,7 @@ Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const E
   }
   if (!loaded.only_embeds) TRY(add_engine(weights, loaded));
   if (embeddings.enabled) TRY(add_embedder(weights, embeddings.pooling, loaded));
-  if (media.enabled && !media.projector.empty()) TRY(add_projector(weights, media, loaded));
+  if (media.enabled && !media.projector.empty()) TRY(add_projector(weights, media, root, loaded));
   return loaded;
 }
 

@@ -32,8 +32,10 @@ struct LoadedModel {
 
 // `model`: options.model with everything that depends on files. Errors as load_weights(), LlamaEngine::make(),
 // LlamaEmbedder::make() and load_projector(); kInvalid if batches are too small for the projector's pictures.
+// `root`: of the cache, where the projector's hash is kept; "": nowhere.
 Result<LoadedModel> load_model(const engine::llama::ModelOptions& model, const EmbeddingOptions& embeddings,
-                               const MediaOptions& media, const engine::llama::LoadProgress& progress);
+                               const MediaOptions& media, const std::string& root,
+                               const engine::llama::LoadProgress& progress);
 
 // Returns how requests may name pictures and sounds; nullopt if the model takes text only. `directory`: of
 // media_directory().

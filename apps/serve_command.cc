@@ -69,6 +69,13 @@ engine::llama::ModelOptions model_options(const ServeOptions& options, const Nam
   return model;
 }
 
+// Where hashes of files are kept: "" without a disk tier.
+std::string hashes_root(const TierOptions& tiers) {
+  const auto directory = tiers.use_disk ? disk_directory(tiers) : Result<std::string>(std::string());
+  const auto root = directory && !directory->empty() ? os::resolve_links(*directory) : directory;
+  return root ? *root : std::string();
+}
+
 Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& files, const os::ServerSignals& signals) {
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
@@ -80,7 +87,8 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
     shown = std::max(shown, tenth);
     return !signals.pending();
   };
-  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, options.media, watch));
+  TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, options.media,
+                                             hashes_root(options.tiers), watch));
   if (options.shift_context && !loaded.only_embeds && !loaded.engine->memory().can_shift()) {
     return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
   }
@@ -540,6 +548,7 @@ Status run_serve(const ServeOptions& options) {
   // computes a pool of workers; two pools have more workers than there are processors, so that workers sleep at every
   // barrier instead of spinning, some hundred times per token.
   const std::unique_ptr<os::Executor> engine_thread = os::make_thread_executor("engine");
+  const Result<SeenFiles> seen = see_files(options.model.path);  // loading tells what is wrong with it
   TRY_ASSIGN(const LoadedModel loaded,
              os::call_on(*engine_thread, [&] { return load_parts(options, files, signals); }));
   const auto& engine = loaded.engine;
@@ -547,15 +556,19 @@ Status run_serve(const ServeOptions& options) {
   log_loaded(loaded, options);
 
   const bool cacheable = engine->memory().shape().cacheable;
+  std::optional<WeightsGuard> guard;
+  if (cacheable && seen && !options.model.full_model_hash) guard.emplace(*seen);
+  WeightsGuard* const guarded = guard ? &*guard : nullptr;
   DiskTier disk;
   if (cacheable || !options.tiers.disk_directory.empty()) {  // a named directory must be usable in any case
-    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock()));
+    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guarded));
   }
+  if (guard) tell_of_former_state(disk, former_fingerprint(options.model.path, model.fingerprint_text), os::real_file_system());
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
   TRY_ASSIGN(OpenedShare shared, open_share(std::move(shared_engine), options.shared, files.share_key, model,
-                                            cacheable && !disk.distrusted));
+                                            cacheable && !disk.distrusted, guarded));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, model, disk, shared.store, *writer);
   const store::DiskStore* const store = disk.store.get();
@@ -569,6 +582,7 @@ Status run_serve(const ServeOptions& options) {
                   os::real_clock());
   }
   cache.settle();  // pinned prefixes are kept by now
+  const auto reading = guard ? guard->read_in_background([&cache] { cache.tick(); }) : nullptr;
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, engine->memory());
   TRY_ASSIGN(server::Service service, make_service(options, files, loaded));

@@ -91,9 +91,10 @@ Result<OpenedEngine> open_engine_of(const ShareCommandOptions& options) {
 }
 
 share::Warehouse warehouse_of(const ShareCommandOptions& options, const OpenedEngine& opened,
-                              const FingerprintHash& fingerprint, const std::string& device) {
+                              const FingerprintHash& fingerprint, const std::string& device,
+                              const std::string& weights) {
   return {opened.access(),
-          {.fingerprint = fingerprint, .device = device, .key = opened.key, .encrypt = options.shared.encrypt},
+          {.fingerprint = fingerprint, .device = device, .weights = weights, .key = opened.key, .encrypt = options.shared.encrypt},
           options.shared.ttl_hours * kSecondsPerHour};
 }
 
@@ -154,6 +155,11 @@ Result<int> push(const ShareCommandOptions& options) {
   if (directory.models.empty()) return not_found(root + ": nothing is stored there");
   std::vector<std::string> devices;
   for (const inspect::ModelDirectory& model : directory.models) {
+    if (model.weights.mark && !model.weights.hash) {
+      return invalid(model.path +
+                     ": no server has read all of the model's file yet, which names the state for other machines: "
+                     "serve it for a while longer");
+    }
     TRY_ASSIGN(std::string device, device_to_push(options, model));
     devices.push_back(std::move(device));
   }
@@ -163,7 +169,8 @@ Result<int> push(const ShareCommandOptions& options) {
   ByteCount left = options.most.value_or(ByteCount{UINT64_MAX});
   for (std::size_t i = 0; i < directory.models.size(); ++i) {
     const inspect::ModelDirectory& model = directory.models[i];
-    share::Warehouse warehouse = warehouse_of(options, opened, model.fingerprint, devices[i]);
+    share::Warehouse warehouse = warehouse_of(options, opened, model.fingerprint, devices[i],
+                                              model.weights.hash ? model.weights.hash->hex() : "");
     Bar bar;
     const auto progress = [&bar](ByteCount done, ByteCount total) { bar.show(done, total); };
     auto report = carry::push(os::real_file_system(), model, devices[i], warehouse,
@@ -243,8 +250,7 @@ Result<std::vector<Wanted>> wanted_namespaces(const ShareCommandOptions& options
   for (carry::Namespace& one : found) {
     if (!one.fingerprint || !one.fingerprint->hex().starts_with(options.cache.fingerprint)) continue;
     TRY_ASSIGN(device, device_to_pull(options, root, *one.fingerprint));
-    const auto space = share::Vault::space_of({.fingerprint = *one.fingerprint, .device = device, .key = opened.key});
-    if (space == one.space) wanted.push_back({std::move(one), device});
+    if (carry::is_named_after(one, opened.key, device)) wanted.push_back({std::move(one), device});
   }
   if (!wanted.empty()) return wanted;
   const std::string of_device = device.empty() ? "" : fmt::format(" that was computed by {}", device);
@@ -277,7 +283,8 @@ Result<CarriedModel> pull_one(const ShareCommandOptions& options, const OpenedEn
     guest.emplace(place.root, files, os::real_clock());
     TRY(take_part(*guest, target));
   }
-  share::Warehouse warehouse = warehouse_of(options, opened, *wanted.from.fingerprint, wanted.device);
+  share::Warehouse warehouse = warehouse_of(options, opened, *wanted.from.fingerprint, wanted.device,
+                                            wanted.from.note ? wanted.from.note->weights : "");
   Bar bar;
   const auto progress = [&bar](ByteCount done, ByteCount total) { bar.show(done, total); };
   TRY_ASSIGN(carry::CarryReport report, carry::pull(files, wanted.from, warehouse, target,

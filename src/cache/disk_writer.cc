@@ -221,6 +221,7 @@ void DiskWriter::note_disk_room() {
 
 // Logs the first refusal and then fewer and fewer.
 void DiskWriter::note_refusal(const Error& error) {
+  if (error.kind == ErrorKind::kBusy) return;  // the store waits to enter its directory, and has said so
   ++refused_;
   if (stopped_ || !std::has_single_bit(refused_)) return;
   spdlog::warn("kv cache: {} not stored on disk so far: {}",

@@ -59,11 +59,15 @@ Result<std::vector<Namespace>> find_namespaces(const share::EngineAccess& access
   return found;
 }
 
+bool is_named_after(const Namespace& found, const std::string& key, const std::string& device) {
+  return found.fingerprint && share::Vault::space_of({.fingerprint = *found.fingerprint,
+                                                      .device = device,
+                                                      .weights = found.note ? found.note->weights : "",
+                                                      .key = key}) == found.space;
+}
+
 std::string device_of(const Namespace& found, const std::string& key, const std::vector<std::string>& devices) {
-  const auto is_of = [&](const std::string& device) {
-    return found.fingerprint &&
-           share::Vault::space_of({.fingerprint = *found.fingerprint, .device = device, .key = key}) == found.space;
-  };
+  const auto is_of = [&](const std::string& device) { return is_named_after(found, key, device); };
   if (is_of("")) return "any device";
   for (const std::string& device : devices) {
     if (!device.empty() && is_of(device)) return device;

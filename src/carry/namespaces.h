@@ -17,12 +17,14 @@ struct Namespace {
   std::string space;
   std::vector<share::ObjectName> names = {};        // ascending; records among them
   std::optional<FingerprintHash> fingerprint = {};  // nullopt: nothing in it is authentic under this key
-  std::optional<inspect::ModelNote> note = {};  // that a push left: its devices are the one that names the namespace
+  std::optional<inspect::ModelNote> note = {};  // that a push or a server left: its device names the namespace
 };
 
 // Returns all namespaces of an engine, by name. Errors: as share::list_names().
 Result<std::vector<Namespace>> find_namespaces(const share::EngineAccess& access, const std::string& key);
 
+// Returns true if the state in a namespace was computed by this device, by the files of the model that its note names.
+bool is_named_after(const Namespace& found, const std::string& key, const std::string& device);
 // Returns what is known of the device that computed a namespace's state: "any device", one of `devices`, the note's, or
 // "another device".
 std::string device_of(const Namespace& found, const std::string& key, const std::vector<std::string>& devices);

@@ -138,6 +138,7 @@ class Push {
     inspect::ModelNote note = model_.note.value_or(inspect::ModelNote{});
     note.path.clear();  // it would tell others about this machine
     note.devices = {device};
+    if (model_.weights.hash) note.weights = model_.weights.hash->hex();
     const std::string text = inspect::encode_model_note(note);
     return warehouse_.put_record(about_key(), std::as_bytes(std::span(text)));
   }

@@ -64,9 +64,10 @@ std::vector<format::ArchiveNote> notes_of(const Forest& forest, const std::vecto
   std::vector<format::ArchiveNote> notes;
   for (const std::size_t model : models) {
     const ModelDirectory& directory = forest.directory.models[model];
-    if (!directory.note) continue;
-    ModelNote note = *directory.note;
+    if (!directory.note && !directory.weights.hash) continue;
+    ModelNote note = directory.note.value_or(ModelNote{});
     note.path.clear();
+    if (directory.weights.hash) note.weights = directory.weights.hash->hex();
     notes.push_back({directory.fingerprint, encode_model_note(note)});
     if (notes.back().text.size() > format::kMaxArchiveNoteBytes) notes.pop_back();
   }
@@ -327,6 +328,7 @@ class Writing {
     }
     if (options_.reserve && !missing.empty()) TRY(options_.reserve(report.added.bytes));
     for (const Entry& entry : missing) TRY(write(entry));
+    TRY(join_models(missing));
     const Status named = give_names();
     // A server may continue from a file that has its name, so it stays; it is no orphan, for parents got names first.
     if (named || options_.beside_servers) {
@@ -363,6 +365,20 @@ class Writing {
     }
     report.fingerprints = contents_.models.size();
     return report;
+  }
+
+  // State gets its name only where the note says whose it is.
+  Status join_models(const std::vector<Entry>& missing) {
+    std::set<std::size_t> models;
+    for (const Entry& entry : missing) models.insert(entry.model);
+    for (const std::size_t model : models) {
+      const FingerprintHash& fingerprint = contents_.models[model];
+      const auto noted = std::ranges::find(contents_.notes, fingerprint, &std::pair<FingerprintHash, ModelNote>::first);
+      const auto weights =
+          noted != contents_.notes.end() ? store::parse_model_hash(noted->second.weights) : std::nullopt;
+      TRY(store::join_weights(files_, options_.root + "/" + fingerprint.hex(), weights));
+    }
+    return {};
   }
 
   Status write(const Entry& entry) {

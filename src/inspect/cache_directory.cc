@@ -73,7 +73,7 @@ Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& roo
   std::ranges::sort(scan.other_fingerprints);
   for (const std::string& path : scan.other_fingerprints) {
     if (const auto fingerprint = parse_fingerprint(name_of(path)))
-      found.models.push_back({*fingerprint, path, {}, {}, {}, {}});
+      found.models.push_back({*fingerprint, path, {}, {}, {}, {}, {}});
   }
   if (!scan.has_quarantine) return found;
   auto listed = files.list(layout.quarantine);
@@ -88,11 +88,13 @@ Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root
   const store::Layout layout = store::make_layout(root, fingerprint);
   TRY_ASSIGN(store::DirectoryScan scan, scan_own(files, layout, fingerprint, true));
   auto pins = read_pins(files, layout.own);
+  const auto weights = store::read_weights(files, layout.own);
   return ModelDirectory{.fingerprint = fingerprint,
                         .path = layout.own,
                         .files = std::move(scan),
                         .note = read_model_note(files, layout.own),
                         .pins = pins ? std::move(*pins) : std::vector<PrefixHash>(),
+                        .weights = weights ? *weights : store::Weights{},
                         .distrust = store::read_distrust(files, layout.own)};
 }
 

@@ -15,6 +15,7 @@
 #include "os/file_system.h"
 #include "store/directory_scan.h"
 #include "store/layout.h"
+#include "store/weights.h"
 
 namespace kvkeep::inspect {
 
@@ -23,8 +24,9 @@ struct ModelDirectory {
   FingerprintHash fingerprint;
   std::string path;
   store::DirectoryScan files;
-  std::optional<ModelNote> note;  // read_model() reads these three
+  std::optional<ModelNote> note;  // read_model() reads these four, and weights
   std::vector<PrefixHash> pins;
+  store::Weights weights;
   std::optional<std::string> distrust;  // the text of an audit's note: servers use nothing of it (store/small_files.h)
 };
 

@@ -9,6 +9,7 @@
 #include "inspect/view.h"
 #include "store/layout.h"
 #include "store/small_files.h"
+#include "store/weights.h"
 
 namespace kvkeep::inspect {
 namespace {
@@ -59,13 +60,14 @@ std::vector<std::string> merged_devices(std::vector<std::string> known, const st
 }  // namespace
 
 std::string encode_model_note(const ModelNote& note) {
-  const Json json = {{"name", note.name.substr(0, kMostFieldBytes)},
+  Json json = {{"name", note.name.substr(0, kMostFieldBytes)},
                      {"description", note.description.substr(0, kMostFieldBytes)},
                      {"path", note.path.size() <= 4 * kMostFieldBytes ? note.path : std::string()},
                      {"settings", note.settings.substr(0, kMostFieldBytes)},
                      {"computed_by", note.computed_by.substr(0, kMostFieldBytes)},
                      {"first_used", note.first_used_s},
                      {"devices", bounded_devices(note.devices)}};
+  if (!note.weights.empty()) json["weights"] = note.weights;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -79,6 +81,8 @@ std::optional<ModelNote> decode_model_note(std::string_view text) {
   note.settings = string_at(json, "settings", kMostFieldBytes);
   note.computed_by = string_at(json, "computed_by", kMostFieldBytes);
   note.devices = devices_in(json);
+  note.weights = string_at(json, "weights", kMostFieldBytes);
+  if (!store::parse_model_hash(note.weights)) note.weights.clear();
   const auto used = json.find("first_used");
   if (used != json.end() && used->is_number_integer()) note.first_used_s = used->get<std::int64_t>();
   return note;
@@ -90,6 +94,7 @@ std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::strin
 }
 
 Status write_model_note(os::FileSystem& files, const std::string& directory, ModelNote note) {
+  note.weights.clear();
   if (const auto before = read_model_note(files, directory)) {
     note.first_used_s = before->first_used_s;
     note.devices = merged_devices(before->devices, note.devices);

@@ -50,6 +50,15 @@ Result<std::string> resolve_links(const std::string& path) {
   return why_not(path);
 }
 
+Result<FileStamp> stamp_of(const std::string& path) {
+  const auto ns = [](const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; };
+  TRY_ASSIGN(const struct stat info, look_at(path));
+  return FileStamp{.inode = info.st_ino,
+                   .size_bytes = static_cast<std::uint64_t>(info.st_size),
+                   .modified_ns = ns(info.st_mtim),
+                   .changed_ns = ns(info.st_ctim)};
+}
+
 Result<std::uint32_t> permissions(const std::string& path) {
   TRY_ASSIGN(const struct stat info, look_at(path));
   return info.st_mode & 07777U;

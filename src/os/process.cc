@@ -102,7 +102,9 @@ Status restart_with(const std::string& variable, const std::string& value) {
 }
 
 bool has_loaded(std::string_view library) {
-  return file_text("/proc/self/maps").find("/" + std::string(library)) != std::string::npos;
+  std::string name(1, '/');
+  name += library;
+  return file_text("/proc/self/maps").find(name) != std::string::npos;
 }
 
 Result<std::string> find_program(const std::string& name) {

@@ -55,6 +55,7 @@ class SharedStore::Parts {
         prober(own_prober),
         vault({.fingerprint = options.fingerprint,
                .device = options.device,
+               .weights = options.weights,
                .key = options.key,
                .encrypt = options.encrypt,
                .writer = random_number()}),

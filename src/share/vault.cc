@@ -63,6 +63,7 @@ std::string Vault::space_of(const Identity& identity) {
   MacStream stream(derive_key("kvkeep 2026-11-24 namespace of shared objects", secret_of(identity)));
   stream.append(std::as_bytes(std::span(identity.fingerprint.bytes)));
   stream.append_field(identity.device);
+  if (!identity.weights.empty()) stream.append_field(identity.weights);
   return stream.finish().hex(ObjectName::kSpaceDigits / 2);
 }
 

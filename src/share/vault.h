@@ -32,6 +32,7 @@ class Vault {
   struct Identity {
     FingerprintHash fingerprint = {};
     std::string device = {};  // empty: of any device
+    std::string weights = {};  // as in ShareOptions
     std::string key = {};     // empty: a constant that everybody knows
     bool encrypt = false;
     std::uint64_t writer = 0;  // a random number of this process; not compared

@@ -132,9 +132,10 @@ namespace {
 // A name that file systems have at their root: a cache may have a file system for itself.
 constexpr std::string_view kRecoveredName = "lost+found";
 
-// Whole, or as a process that died left it.
-bool is_writes(const std::string& path, const Layout& layout) {
-  return path == layout.writes || path == layout.writes + std::string(kTemporarySuffix);
+// Advice in the root, whole or as a process that died left it.
+bool is_root_note(std::string_view name) {
+  if (name.ends_with(kTemporarySuffix)) name.remove_suffix(kTemporarySuffix.size());
+  return name == kWritesName || name == kModelHashesName;
 }
 
 }  // namespace
@@ -153,7 +154,7 @@ Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout) {
     } else if (info.is_directory && path == layout.quarantine) {
       scan.has_quarantine = true;
     } else if (!(info.is_directory && (path == layout.servers || info.name == kRecoveredName)) &&
-               !(info.is_regular && is_writes(path, layout))) {
+               !(info.is_regular && is_root_note(info.name))) {
       ++scan.foreign_names;
     }
   }

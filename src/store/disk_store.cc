@@ -35,7 +35,8 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(DiskOptions options, os::File
   std::unique_ptr<DiskStore> store(new DiskStore(std::move(options), files, clock));
   const MutexLock lock(store->write_mutex_);
   store->write_budget_->open();  // once: removing the directory does not undo what this process wrote
-  TRY(store->enter());
+  const Status entered = store->enter();
+  if (!entered && entered.error().kind != ErrorKind::kBusy) return entered.error();
   return store;
 }
 
@@ -46,14 +47,16 @@ DiskStore::~DiskStore() {
 
 Status DiskStore::enter() {
   TRY(place_->files.make_directories(place_->layout.own));
+  if (options_.admit) TRY(options_.admit());
   TRY(sharing_->enter());
-  opened_ = true;
+  opened_ = entered_ = true;
   return {};
 }
 
 // Does what a process would do that died and was started again, except that it remembers what it served. Nothing is
 // written before every file is counted.
 Status DiskStore::reopen() {
+  if (!entered_) return enter();
   TRY(place_->files.make_directories(place_->layout.own));
   opened_ = false;
   sharing_->leave();
@@ -250,7 +253,9 @@ Status DiskStore::give_up(const Error& error, const std::string& file_name, std:
 DiskTick DiskStore::tick(Look look) {
   DiskTick tick;
   const MutexLock lock(write_mutex_);
+  const bool waited = !entered_;
   if ((!opened_ || !sharing_->in_place()) && !reopen()) return tick;
+  tick.more_room = waited;
   tick.gone = std::exchange(gone_, {});
   sharing_->tick(look, tick);
   tick.found = served_->take_found();

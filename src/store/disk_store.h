@@ -14,6 +14,7 @@
 // Files that only a former process wrote are served, but their durability is unknown (it may have died before its
 // sync, or its sync may have failed): put() of such a name writes it again instead of answering ok.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,8 @@ class DiskStore {
 
   // Returns true if another process serves from the directory, or may do so.
   bool shared() const;
+  // Returns true until DiskOptions::admit lets the store enter its directory.
+  bool waits() const { return !entered_; }
   // A member evicts nothing: its puts are refused while its lease is used up.
   bool keeper() const;
   // A member: the bytes that it may still write by its lease. 0 for a keeper.
@@ -148,6 +151,7 @@ class DiskStore {
   const std::unique_ptr<Publisher> publisher_ GUARDED_BY(write_mutex_);
   const std::unique_ptr<Sharing> sharing_ GUARDED_BY(write_mutex_);
   bool opened_ GUARDED_BY(write_mutex_) = false;                    // every file is counted
+  std::atomic<bool> entered_ = false;                               // once; written with the lock
   std::vector<format::SegmentName> gone_ GUARDED_BY(write_mutex_);  // for the next tick
 };
 

@@ -3,11 +3,13 @@
 // The types of the disk tier: its options, what is put into it, and what it reports.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/mutex.h"
+#include "base/result.h"
 #include "format/segment_file.h"
 
 namespace kvkeep::store {
@@ -25,6 +27,9 @@ struct DiskOptions {
   ByteCount written_per_day = {};
   // Most files that are served. If there are more, those of the prefixes that were used longest ago are not served.
   std::size_t most_files = kMaxServedFiles;
+  // Asked before the directory is entered, and again by tick() and put() while it says kBusy: until it agrees, nothing
+  // there is read, served or written (weights.h). Empty: it may be entered.
+  std::function<Status()> admit = {};
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
 

@@ -22,7 +22,7 @@ bool is_temporary_name(std::string_view name) { return name.ends_with(kTemporary
 
 bool is_note_name(std::string_view name) {
   return name == kTurnsName || name == kOffendersName || name == kWorkName || name == kModelNoteName ||
-         name == kPinsName || name == kDistrustName;
+         name == kPinsName || name == kDistrustName || name == kWeightsName;
 }
 
 bool is_fingerprint_name(std::string_view name) {

@@ -4,6 +4,7 @@
 //   <root>/lock                      held by the keeper, the one server that evicts
 //   <root>/servers/                  the others (servers.h)
 //   <root>/writes                    how much may still be written today, if there is a limit (write_limits.h)
+//   <root>/model-hashes              hashes of whole model files, so that each is read once (weights.h)
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
@@ -14,6 +15,7 @@
 //       work                         how much prefill was spared (small_files.h); not the store's
 //       model.json                   the model, for people; pins: pinned prefixes. Not the store's, both are small
 //       distrusted                   the stored state is wrong, and why (small_files.h)
+//       weights                      whose weights computed the state (weights.h)
 //       <anything>.tmp               unfinished
 
 #include <string>
@@ -46,6 +48,8 @@ inline constexpr std::string_view kWorkName = "work";
 inline constexpr std::string_view kModelNoteName = "model.json";
 inline constexpr std::string_view kPinsName = "pins";
 inline constexpr std::string_view kDistrustName = "distrusted";
+inline constexpr std::string_view kWeightsName = "weights";
+inline constexpr std::string_view kModelHashesName = "model-hashes";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 Layout make_layout(std::string root, const FingerprintHash& fingerprint);

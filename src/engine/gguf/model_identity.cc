@@ -12,13 +12,15 @@ namespace kvkeep::gguf {
 namespace {
 
 constexpr std::uint64_t kSampleBytes = 4096;
+constexpr std::uint64_t kSmallTensorBytes = std::uint64_t{1} << 20;  // hashed as a whole
+constexpr std::uint64_t kSamples = 16;                               // of a larger tensor
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 using Header = std::unique_ptr<gguf_context, decltype(&gguf_free)>;
 
 // Reads exactly the bytes [begin, begin + size) into the hash.
 Status append_range(os::File& file, const std::string& path, std::uint64_t begin, std::uint64_t size,
-                    std::vector<std::byte>& buffer, ByteHasher& hasher) {
+                    std::vector<std::byte>& buffer, ByteHasher& hasher, const AfterMebibyte& after = {}) {
   while (size > 0) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size, buffer.size()));
     TRY_ASSIGN(const std::size_t count, file.read_at(begin, MutableByteSpan(buffer).first(wanted)));
@@ -26,6 +28,7 @@ Status append_range(os::File& file, const std::string& path, std::uint64_t begin
     hasher.append(ByteSpan(buffer).first(count));
     begin += count;
     size -= count;
+    if (after) TRY(after());
   }
   return {};
 }
@@ -66,15 +69,27 @@ Status check_length(const gguf_context* header, std::uint64_t file_size, const s
   return damaged(path + " is truncated: " + std::to_string(file_size) + " of " + std::to_string(needed) + " bytes");
 }
 
-// The beginning, the middle and the end; the whole tensor if these would overlap.
+// Spread evenly, the first and the last bytes among them.
 std::vector<Extent> samples_of(Extent tensor) {
+  if (tensor.size <= kSmallTensorBytes) return {tensor};
+  std::vector<Extent> samples;
+  for (std::uint64_t i = 0; i < kSamples; ++i) {
+    samples.push_back({tensor.begin + (tensor.size - kSampleBytes) / (kSamples - 1) * i, kSampleBytes});
+  }
+  samples.back().begin = tensor.begin + tensor.size - kSampleBytes;
+  return samples;
+}
+
+// The beginning, the middle and the end; the whole tensor if these would overlap.
+std::vector<Extent> former_samples_of(Extent tensor) {
   if (tensor.size <= 3 * kSampleBytes) return {tensor};
   const std::uint64_t middle = tensor.begin + (tensor.size - kSampleBytes) / 2;
   return {
       {tensor.begin, kSampleBytes}, {middle, kSampleBytes}, {tensor.begin + tensor.size - kSampleBytes, kSampleBytes}};
 }
 
-Status append_part(const OpenFile& open, const std::string& path, IdentityDepth depth, ByteHasher& hasher) {
+Status append_part(const OpenFile& open, const std::string& path, IdentityDepth depth, ByteHasher& hasher,
+                   const AfterMebibyte& after) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, open(path));
   TRY(check_magic(*file, path));
   TRY_ASSIGN(const Header header, parse_header(path));
@@ -83,18 +98,28 @@ Status append_part(const OpenFile& open, const std::string& path, IdentityDepth 
   std::vector<std::byte> buffer(kBufferBytes);
   if (depth == IdentityDepth::kFull) {
     hasher.append_field(size.value());
-    return append_range(*file, path, 0, size.value(), buffer, hasher);
+    return append_range(*file, path, 0, size.value(), buffer, hasher, after);
   }
   // Metadata and directory are hashed as they are in the file: no key can be forgotten.
   const std::uint64_t head_bytes = std::min<std::uint64_t>(gguf_get_data_offset(header.get()), size.value());
   hasher.append_field(head_bytes);
   TRY(append_range(*file, path, 0, head_bytes, buffer, hasher));
   for (std::int64_t i = 0; i < gguf_get_n_tensors(header.get()); ++i) {
-    for (const Extent sample : samples_of(tensor_extent(header.get(), i))) {
+    const Extent tensor = tensor_extent(header.get(), i);
+    for (const Extent sample : depth == IdentityDepth::kSampled ? samples_of(tensor) : former_samples_of(tensor)) {
       TRY(append_range(*file, path, sample.begin, sample.size, buffer, hasher));
     }
   }
   return {};
+}
+
+std::string_view name_of(IdentityDepth depth) {
+  switch (depth) {
+    case IdentityDepth::kSampled: return "kvkeep model sampled 2";
+    case IdentityDepth::kFormerlySampled: return "kvkeep model sampled 1";
+    case IdentityDepth::kFull: break;
+  }
+  return "kvkeep model full 1";
 }
 
 std::string padded(std::uint32_t number) {
@@ -128,11 +153,12 @@ Result<std::vector<std::string>> split_paths(const std::string& path) {
   return paths;
 }
 
-Result<ModelHash> model_identity(const OpenFile& open, const std::string& path, IdentityDepth depth) {
+Result<ModelHash> model_identity(const OpenFile& open, const std::string& path, IdentityDepth depth,
+                                 const AfterMebibyte& after) {
   TRY_ASSIGN(const std::vector<std::string> paths, split_paths(path));
   ByteHasher hasher;
-  hasher.append_field(depth == IdentityDepth::kFull ? "kvkeep model full 1" : "kvkeep model sampled 1");
-  for (const std::string& part : paths) TRY(append_part(open, part, depth, hasher));
+  hasher.append_field(name_of(depth));
+  for (const std::string& part : paths) TRY(append_part(open, part, depth, hasher, after));
   return hasher.finish<ModelHash>();
 }
 

@@ -16,12 +16,17 @@
 namespace kvkeep::gguf {
 
 enum class IdentityDepth {
-  // All metadata and the tensor directory, and the first, middle and last 4 KiB of each tensor: milliseconds to a
-  // second, reads a few megabytes. Tells fine-tunes, quantizations and vocabularies apart; does not notice a file in
-  // which only bytes between the samples differ.
+  // All metadata and the tensor directory, all of each tensor of at most 1 MiB, and 16 samples of 4 KiB of each larger
+  // one: milliseconds to a second, reads some tens of megabytes. Tells fine-tunes, quantizations and vocabularies apart;
+  // does not notice a file in which only bytes between the samples differ.
   kSampled,
+  // As former versions sampled: the first, middle and last 4 KiB of each tensor.
+  kFormerlySampled,
   kFull,  // every byte; reads the whole model
 };
+
+// Called after each MiB that was read; an error ends the hash, which fails with it.
+using AfterMebibyte = std::function<Status()>;
 
 // Opens one file for reading. Model files are often links (download caches), so that it should follow links.
 using OpenFile = std::function<Result<std::unique_ptr<os::File>>(const std::string& path)>;
@@ -30,10 +35,10 @@ using OpenFile = std::function<Result<std::unique_ptr<os::File>>(const std::stri
 // `path` is a later part.
 Result<std::vector<std::string>> split_paths(const std::string& path);
 
-// Hashes all parts, in order. The two depths name the same model differently. Errors, one line each, with the path:
+// Hashes all parts, in order. Each depth names the same model differently. Errors, one line each, with the path:
 // kNotFound, kDamaged (not a GGUF file, truncated), kInvalid (a later part of a split model), kIo.
 Result<ModelHash> model_identity(const OpenFile& open, const std::string& path,
-                                 IdentityDepth depth = IdentityDepth::kSampled);
+                                 IdentityDepth depth = IdentityDepth::kSampled, const AfterMebibyte& after = {});
 
 // Hashes every byte of one file of any format: LoRA adapters and control vectors, which are small.
 Result<ModelHash> file_identity(const OpenFile& open, const std::string& path);

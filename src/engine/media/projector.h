@@ -3,9 +3,11 @@
 // The projector on libmtmd. It names files by their heads (media_file.h) and decodes pictures as llama-server does.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "engine/llama/library.h"
 #include "engine/media/media_file.h"
@@ -21,7 +23,8 @@ struct ProjectorOptions {
   bool use_gpu = true;
   std::string device = {};  // that encodes, as --list-devices names it, or "CPU"; empty: the first GPU, if there is one
   bool warmup = true;       // encode once at the start, so that the first picture does not wait for memory
-  bool full_hash = false;   // name the projector by all of its bytes, not by samples
+  // Returns the hash of all bytes of a file, which names the projector. Empty: reads the file.
+  std::function<Result<ModelHash>(const std::string& path)> identity = {};
   // Most embeddings that the model may look at at once, as its micro-batches are; 0: any number.
   std::uint32_t most_at_once = 0;
   MediaLimits limits = {};

@@ -1,0 +1,233 @@
+#include "store/weights.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/segment_file.h"
+#include "store/small_files.h"
+
+namespace kvkeep::store {
+namespace {
+
+constexpr std::size_t kHexDigits = 64;
+constexpr std::size_t kLineSumDigits = 16;
+constexpr std::size_t kMostNoteBytes = 512;
+// A kept hash: mark, hash, and the sum of both, so that a damaged line is no line.
+constexpr std::size_t kLineBytes = kHexDigits + 1 + kHexDigits + 1 + kLineSumDigits + 1;
+
+std::string path_in(const std::string& directory, std::string_view name) { return directory + "/" + std::string(name); }
+
+template <typename Hash>
+std::optional<Hash> parse_hash(std::string_view text) {
+  if (text.size() != kHexDigits || !format::is_hex(text)) return std::nullopt;
+  const auto digit = [](char letter) {
+    return static_cast<unsigned>(letter <= '9' ? letter - '0' : letter - 'a' + 10);
+  };
+  Hash hash;
+  for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
+    hash.bytes[i] = static_cast<std::uint8_t>((digit(text[2 * i]) << 4) | digit(text[2 * i + 1]));
+  }
+  return hash;
+}
+
+std::string sum_of(std::string_view text) {
+  ByteHasher hasher;
+  hasher.append(std::as_bytes(std::span(text)));
+  return hasher.finish<ModelHash>().hex(kLineSumDigits / 2);
+}
+
+// The text ends with its sum: half a note is no note.
+std::string with_sum(const std::string& text) { return text + " " + sum_of(text) + "\n"; }
+
+std::optional<std::string_view> without_sum(std::string_view line) {
+  const std::size_t space = line.rfind(' ');
+  if (space == std::string_view::npos || line.substr(space + 1) != sum_of(line.substr(0, space))) return std::nullopt;
+  return line.substr(0, space);
+}
+
+std::string text_of(const Weights& weights) {
+  constexpr const char* kUnknownHash = "unknown";
+  return with_sum((weights.hash ? weights.hash->hex() : kUnknownHash) + " " +
+                  (weights.mark ? weights.mark->hex() : kUnknownHash));
+}
+
+Result<std::string> read_text(os::FileSystem& files, const std::string& path, std::size_t most) {
+  auto text = read_start(files, path, most);
+  if (text || text.error().kind == ErrorKind::kIo) return text;
+  return std::string();
+}
+
+struct KeptHash {
+  FilesMark mark;
+  ModelHash hash;
+};
+
+std::vector<KeptHash> read_kept(os::FileSystem& files, const std::string& root) {
+  std::vector<KeptHash> kept;
+  const auto text = read_text(files, path_in(root, kModelHashesName), kMostKeptHashes * kLineBytes);
+  if (!text) return kept;
+  for (std::string_view rest = *text; rest.size() >= kLineBytes; rest.remove_prefix(kLineBytes)) {
+    const auto line = without_sum(rest.substr(0, kLineBytes - 1));
+    const auto mark = line ? parse_hash<FilesMark>(line->substr(0, kHexDigits)) : std::nullopt;
+    const auto hash = line ? parse_hash<ModelHash>(line->substr(kHexDigits + 1)) : std::nullopt;
+    if (mark && hash) kept.push_back({*mark, *hash});
+  }
+  return kept;
+}
+
+Result<std::vector<std::string>> names_of_state(os::FileSystem& files, const std::string& directory) {
+  TRY_ASSIGN(const auto listed, files.list(directory));
+  std::vector<std::string> names;
+  for (const os::FileInfo& info : listed) {
+    if (info.is_regular && (is_segment_name(info.name) || info.name == kIndexName)) names.push_back(info.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+FilesMark mark_of(std::span<const os::FileStamp> stamps) {
+  ByteHasher hasher;
+  hasher.append_field("kvkeep files 1");
+  for (const os::FileStamp& stamp : stamps) {
+    hasher.append_field(stamp.inode);
+    hasher.append_field(stamp.size_bytes);
+    hasher.append_field(static_cast<std::uint64_t>(stamp.modified_ns));
+    hasher.append_field(static_cast<std::uint64_t>(stamp.changed_ns));
+  }
+  return hasher.finish<FilesMark>();
+}
+
+// ---- notes ----
+
+Result<Weights> read_weights(os::FileSystem& files, const std::string& directory) {
+  TRY_ASSIGN(const std::string text, read_text(files, path_in(directory, kWeightsName), kMostNoteBytes));
+  const auto line = without_sum(std::string_view(text).substr(0, text.find('\n')));
+  if (!line || line->size() < kHexDigits || !text.ends_with('\n')) return Weights{};
+  return Weights{.hash = parse_hash<ModelHash>(line->substr(0, line->find(' '))),
+                 .mark = parse_hash<FilesMark>(line->substr(line->find(' ') + 1))};
+}
+
+Status write_weights(os::FileSystem& files, const std::string& directory, const Weights& weights) {
+  return replace_small_file(files, path_in(directory, kWeightsName), text_of(weights), Syncing::kDurable);
+}
+
+Whose whose_state(bool has_state, const Weights& noted, const Weights& own) {
+  if (!has_state) return Whose::kOwn;
+  if (noted.hash && own.hash) return *noted.hash == *own.hash ? Whose::kOwn : Whose::kOthers;
+  if (noted.mark && noted.mark == own.mark) return Whose::kOwn;
+  // A note without a hash is of files that left or changed before they were read.
+  return own.hash ? Whose::kOthers : Whose::kUnknown;
+}
+
+bool may_join(bool has_state, const Weights& noted, const std::optional<ModelHash>& added) {
+  const bool told = noted.hash || noted.mark;
+  if (told) return added && noted.hash == added;
+  return !has_state || !added;
+}
+
+Status join_weights(os::FileSystem& files, const std::string& directory, const std::optional<ModelHash>& added) {
+  TRY_ASSIGN(const Weights noted, read_weights(files, directory));
+  const auto state = names_of_state(files, directory);
+  if (!state && state.error().kind != ErrorKind::kNotFound) return state.error();
+  if (!may_join(state && !state->empty(), noted, added)) {
+    return invalid(directory +
+                   " has state that another model file computed, or one that no server has read yet: serve the model "
+                   "from that directory for a while first, or remove what is there with kvkeep cache rm --model");
+  }
+  return state && added && !noted.hash ? write_weights(files, directory, {.hash = added, .mark = {}}) : Status();
+}
+
+std::optional<ModelHash> parse_model_hash(std::string_view text) { return parse_hash<ModelHash>(text); }
+
+// ---- kept hashes ----
+
+std::optional<ModelHash> find_kept_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark) {
+  const std::vector<KeptHash> kept = read_kept(files, root);
+  const auto found = std::ranges::find(kept, mark, &KeptHash::mark);
+  return found != kept.end() ? std::optional(found->hash) : std::nullopt;
+}
+
+Status keep_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark, const ModelHash& hash) {
+  std::vector<KeptHash> kept = read_kept(files, root);
+  std::erase_if(kept, [&](const KeptHash& one) { return one.mark == mark; });
+  kept.push_back({mark, hash});
+  if (kept.size() > kMostKeptHashes) kept.erase(kept.begin());
+  std::string text;
+  for (const KeptHash& one : kept) text += with_sum(one.mark.hex() + " " + one.hash.hex());
+  return replace_small_file(files, path_in(root, kModelHashesName), text);
+}
+
+// ---- taking a directory ----
+
+DirectoryClaim::DirectoryClaim(Layout layout, os::FileSystem& files, FilesMark mark)
+    : layout_(std::move(layout)), files_(files), mark_(mark) {
+  const auto noted = read_weights(files_, layout_.own);
+  hash_ = noted && noted->mark == mark_ && noted->hash ? noted->hash : find_kept_hash(files_, layout_.root, mark_);
+}
+
+// A server may have read the files without coming back to this directory.
+Weights DirectoryClaim::resolved(Weights noted) const {
+  if (!noted.hash && noted.mark) noted.hash = find_kept_hash(files_, layout_.root, *noted.mark);
+  return noted;
+}
+
+void DirectoryClaim::know(const ModelHash& hash) {
+  const MutexLock lock(mutex_);
+  hash_ = hash;
+}
+
+std::optional<ModelHash> DirectoryClaim::hash() const {
+  const MutexLock lock(mutex_);
+  return hash_;
+}
+
+Weights DirectoryClaim::own() const { return {.hash = hash(), .mark = mark_}; }
+
+// Of two servers that find no note, one leaves it.
+Status DirectoryClaim::note(const Weights& noted, const Weights& now) const {
+  if (noted.hash || noted.mark) return write_weights(files_, layout_.own, now);
+  const std::string path = path_in(layout_.own, kWeightsName);
+  auto made = files_.create(path);
+  if (!made && made.error().kind == ErrorKind::kInvalid) {
+    TRY_ASSIGN(const Weights there, read_weights(files_, layout_.own));
+    if (there.hash || there.mark) return busy("another server takes " + layout_.own);
+    return write_weights(files_, layout_.own, now);  // a damaged note
+  }
+  if (!made) return made.error();
+  const std::string text = text_of(now);
+  TRY((*made)->append(std::as_bytes(std::span(text))));
+  TRY((*made)->sync());
+  return files_.sync_directory(layout_.own);
+}
+
+// State of other files is gone, durably, before the note says that the directory is of these.
+Result<ClaimReport> DirectoryClaim::look(const Weights& own) const {
+  TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
+  TRY_ASSIGN(const std::vector<std::string> state, names_of_state(files_, layout_.own));
+  ClaimReport report{.whose = whose_state(!state.empty(), resolved(noted), own)};
+  if (report.whose == Whose::kUnknown) return report;
+  if (report.whose == Whose::kOthers) {
+    const auto alone = files_.lock(layout_.lock);
+    report.others_live = !alone;
+    if (!alone && alone.error().kind != ErrorKind::kBusy) return alone.error();
+    if (!alone) return report;
+    for (const std::string& name : state) TRY(files_.remove(path_in(layout_.own, name)));
+    TRY(files_.sync_directory(layout_.own));
+    report.removed = state.size();
+  }
+  if (own != noted) TRY(note(noted, own));
+  return report;
+}
+
+Status DirectoryClaim::take(const std::function<void(const ClaimReport&)>& report) {
+  const MutexLock lock(taking_);
+  TRY_ASSIGN(const ClaimReport found, look(own()));
+  if (std::exchange(told_, found.whose) != found.whose || found.removed > 0) report(found);
+  if (found.whose == Whose::kOwn || found.removed > 0) return {};
+  return busy("the file of the model is compared with the one that wrote the state in " + layout_.own);
+}
+
+}  // namespace kvkeep::store

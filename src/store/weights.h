@@ -1,0 +1,107 @@
+#pragma once
+
+// Whose weights computed the state of a fingerprint's directory. A fingerprint names a model by samples of its tensors,
+// so two files that differ between the samples have the same directory; a hash of all their bytes tells them apart, but
+// takes too long to compute before a server serves. So a directory has a note about the files that its state is of:
+// their hash, once it is known, and until then their mark (sizes, times and inodes), which the same untouched files
+// have again. State is used if the note says that it is of the server's own files. Otherwise it waits for their hash,
+// and is removed if that differs. docs/decisions/0021-whole-files-in-the-background.md
+//
+// Hashes of whole files are kept in the root by mark, so that each file is read once.
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "os/file_system.h"
+#include "os/paths.h"
+#include "store/layout.h"
+
+namespace kvkeep::store {
+
+using FilesMark = Hash256<struct FilesMarkTag>;
+
+// The mark of a model that consists of these files, in order.
+FilesMark mark_of(std::span<const os::FileStamp> stamps);
+
+struct Weights {
+  std::optional<ModelHash> hash;  // of all bytes
+  std::optional<FilesMark> mark;  // of the files that were used last, or are used
+  bool operator==(const Weights&) const = default;
+};
+
+// ---- notes in a fingerprint's directory ----
+
+// Both members empty if there is no note, or none that is whole. kIo: the device refused.
+Result<Weights> read_weights(os::FileSystem& files, const std::string& directory);
+Status write_weights(os::FileSystem& files, const std::string& directory, const Weights& weights);
+
+enum class Whose {
+  kOwn,      // nobody's, or of these files: may be used and added to
+  kUnknown,  // it depends on the hash of the server's files
+  kOthers,   // of other files, or nobody can find out any more of which
+};
+// Decides whose the state of a directory is. Pure.
+Whose whose_state(bool has_state, const Weights& noted, const Weights& own);
+
+// Returns true if state that files with this hash computed may be added to a directory (nullopt: its fingerprint tells
+// all files apart). Pure.
+bool may_join(bool has_state, const Weights& noted, const std::optional<ModelHash>& added);
+// Checks that, and notes the hash in a directory that is there and has no note. kInvalid: it may not be added.
+Status join_weights(os::FileSystem& files, const std::string& directory, const std::optional<ModelHash>& added);
+// nullopt if the text is none.
+std::optional<ModelHash> parse_model_hash(std::string_view text);
+
+// ---- kept hashes ----
+
+inline constexpr std::size_t kMostKeptHashes = 64;
+
+std::optional<ModelHash> find_kept_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark);
+// The oldest leave if there are too many. Of two servers that keep one at the same moment one may lose its own, and
+// reads the file again another time.
+Status keep_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark, const ModelHash& hash);
+
+// ---- taking a directory ----
+
+// What a server found when it wanted to use its directory.
+struct ClaimReport {
+  Whose whose = Whose::kOwn;
+  std::size_t removed = 0;   // files of state of other weights
+  bool others_live = false;  // such state stays while other servers use the root
+};
+
+// A server's claim on its directory. Thread safe.
+class DirectoryClaim {
+ public:
+  DirectoryClaim(Layout layout, os::FileSystem& files, FilesMark mark);
+
+  const std::string& directory() const { return layout_.own; }
+  // The hash of the server's files is known now.
+  void know(const ModelHash& hash);
+  std::optional<ModelHash> hash() const;
+  // Makes sure that the directory, which must be there, holds no state but of the server's own files, and notes them.
+  // kBusy: not yet. Removes state of other files only if no other server uses the root, because it may be of the other
+  // files. `report` is called whenever the result differs from the last one.
+  Status take(const std::function<void(const ClaimReport&)>& report);
+
+ private:
+  Result<ClaimReport> look(const Weights& own) const;
+  Weights resolved(Weights noted) const;
+  Status note(const Weights& noted, const Weights& now) const;
+  Weights own() const;
+
+  const Layout layout_;
+  os::FileSystem& files_;
+  const FilesMark mark_;
+  Mutex taking_;
+  std::optional<Whose> told_ GUARDED_BY(taking_);
+  mutable Mutex mutex_;
+  std::optional<ModelHash> hash_ GUARDED_BY(mutex_);
+};
+
+}  // namespace kvkeep::store
