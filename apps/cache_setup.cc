@@ -202,9 +202,38 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
   return DiskTier{};
 }
 
-void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former, os::FileSystem& files) {
+std::string root_of_facts(const TierOptions& tiers) {
+  const auto directory = tiers.use_disk ? disk_directory(tiers) : Result<std::string>(std::string());
+  const auto root = directory && !directory->empty() ? os::resolve_links(*directory) : directory;
+  return root ? *root : std::string();
+}
+
+namespace {
+
+class TrialFile : public engine::llama::KeptTrials {
+ public:
+  explicit TrialFile(const std::string& root) : path_(root + "/" + std::string(store::kClassTrialsName)) {}
+  std::optional<std::string> find(const std::string& name) override {
+    return store::find_kept(os::real_file_system(), path_, name);
+  }
+  void keep(const std::string& name, const std::string& text) override {
+    (void)store::keep(os::real_file_system(), path_, name, text).ok();
+  }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace
+
+std::shared_ptr<engine::llama::KeptTrials> kept_trials(const TierOptions& tiers) {
+  const std::string root = root_of_facts(tiers);
+  return root.empty() ? nullptr : std::make_shared<TrialFile>(root);
+}
+
+void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former) {
   if (tier.directory.empty() || !former) return;
-  const auto listed = files.list(store::make_layout(tier.directory, *former).own);
+  const auto listed = os::real_file_system().list(store::make_layout(tier.directory, *former).own);
   if (!listed) return;
   const auto found = std::ranges::count_if(*listed, [](const auto& info) { return store::is_segment_name(info.name); });
   if (found == 0) return;

@@ -11,6 +11,7 @@
 #include "cache/cache.h"
 #include "cache/shared_access.h"
 #include "engine/engine.h"
+#include "engine/llama/model_options.h"
 #include "os/clock.h"
 #include "os/file_system.h"
 #include "serve_options.h"
@@ -49,8 +50,12 @@ struct DiskTier {
 // `guard`: null if the fingerprint tells all files apart.
 Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock, WeightsGuard* guard = nullptr);
+// Where facts about files are kept: "" without a disk tier, or before its directory was made.
+std::string root_of_facts(const TierOptions& tiers);
+// Keeps the trials of memory classes there; null if there is no such place.
+std::shared_ptr<engine::llama::KeptTrials> kept_trials(const TierOptions& tiers);
 // Tells of state that a former version stored for the same model under another name.
-void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former, os::FileSystem& files);
+void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former);
 
 // Returns the options of the cache for the model of this engine; `options` has those of the command line.
 cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget,

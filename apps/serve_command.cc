@@ -64,16 +64,10 @@ constexpr bool kExplains = true;
 
 engine::llama::ModelOptions model_options(const ServeOptions& options, const NamedFiles& files) {
   engine::llama::ModelOptions model = options.model;
+  model.kept_trials = kept_trials(options.tiers);
   model.salt = files.cache_salt;
   model.class_test_program = "/proc/self/exe";
   return model;
-}
-
-// Where hashes of files are kept: "" without a disk tier.
-std::string hashes_root(const TierOptions& tiers) {
-  const auto directory = tiers.use_disk ? disk_directory(tiers) : Result<std::string>(std::string());
-  const auto root = directory && !directory->empty() ? os::resolve_links(*directory) : directory;
-  return root ? *root : std::string();
 }
 
 Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& files, const os::ServerSignals& signals) {
@@ -88,7 +82,7 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
     return !signals.pending();
   };
   TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, options.media,
-                                             hashes_root(options.tiers), watch));
+                                             root_of_facts(options.tiers), watch));
   if (options.shift_context && !loaded.only_embeds && !loaded.engine->memory().can_shift()) {
     return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
   }
@@ -556,19 +550,18 @@ Status run_serve(const ServeOptions& options) {
   log_loaded(loaded, options);
 
   const bool cacheable = engine->memory().shape().cacheable;
-  std::optional<WeightsGuard> guard;
-  if (cacheable && seen && !options.model.full_model_hash) guard.emplace(*seen);
-  WeightsGuard* const guarded = guard ? &*guard : nullptr;
+  const bool is_guarded = cacheable && seen && !options.model.full_model_hash;
+  const auto guard = is_guarded ? std::make_unique<WeightsGuard>(*seen) : nullptr;
   DiskTier disk;
   if (cacheable || !options.tiers.disk_directory.empty()) {  // a named directory must be usable in any case
-    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guarded));
+    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guard.get()));
   }
-  if (guard) tell_of_former_state(disk, former_fingerprint(options.model.path, model.fingerprint_text), os::real_file_system());
+  if (guard) tell_of_former_state(disk, former_fingerprint(options.model.path, model.fingerprint_text));
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
   TRY_ASSIGN(OpenedShare shared, open_share(std::move(shared_engine), options.shared, files.share_key, model,
-                                            cacheable && !disk.distrusted, guarded));
+                                            cacheable && !disk.distrusted, guard.get()));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, model, disk, shared.store, *writer);
   const store::DiskStore* const store = disk.store.get();

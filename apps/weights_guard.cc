@@ -9,6 +9,7 @@
 #include "engine/llama/fingerprint.h"
 #include "engine/llama/model_file.h"
 #include "os/clock.h"
+#include "os/file_stamp.h"
 #include "os/file_system.h"
 #include "os/threads.h"
 
@@ -52,6 +53,8 @@ void tell(const std::string& directory, const store::ClaimReport& found) {
         "kv disk: the model's file was copied, touched or changed since it wrote the state in {}: all of it is read in "
         "the background, and the state is used when it turns out to be the same",
         directory);
+  } else if (found.waited) {
+    spdlog::info("kv disk: the model's file is the one that wrote the state in {}: it is used from now on", directory);
   }
 }
 

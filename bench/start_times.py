@@ -35,8 +35,8 @@ def free_port():
 def post(port, path, body):
     text = json.dumps(body).encode()
     with socket.create_connection(("127.0.0.1", port), 600) as link:
-        link.sendall(b"POST %s HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
-                     (path.encode(), len(text)) + text)
+        link.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n" % (path.encode(), len(text)) + text)
         reply = b""
         while chunk := link.recv(1 << 16):
             reply += chunk

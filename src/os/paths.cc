@@ -1,4 +1,5 @@
 #include "os/paths.h"
+#include "os/file_stamp.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -18,18 +18,6 @@ Result<std::string> user_cache_home();
 // FileSystem::open follows none. kNotFound if nothing is there.
 Result<std::string> resolve_links(const std::string& path);
 
-// What the system says of a file. Whoever writes to a file, or replaces it, changes its stamp, as finely as the file
-// system keeps times. The change time is the system's own: programs that copy files cannot set it.
-struct FileStamp {
-  std::uint64_t inode = 0;
-  std::uint64_t size_bytes = 0;
-  std::int64_t modified_ns = 0;  // these two since the epoch
-  std::int64_t changed_ns = 0;
-  bool operator==(const FileStamp&) const = default;
-};
-// Follows links. kNotFound if nothing is there.
-Result<FileStamp> stamp_of(const std::string& path);
-
 // Returns who may do what with a file or directory: the low twelve bits of its mode, such as 0700. Follows links.
 Result<std::uint32_t> permissions(const std::string& path);
 

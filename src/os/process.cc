@@ -13,6 +13,8 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #endif
 
 #include "base/assert.h"
+#include "os/file_stamp.h"
 
 namespace kvkeep::os {
 
@@ -99,6 +102,24 @@ Status restart_with(const std::string& variable, const std::string& value) {
   arguments.push_back(nullptr);
   if (::setenv(variable.c_str(), value.c_str(), 1) == 0) ::execv(program.data(), arguments.data());
   return io_error(std::string(program.data()) + ": " + std::strerror(errno));
+}
+
+std::vector<FileStamp> stamps_of_program(const std::vector<std::string_view>& names) {
+  std::set<std::string> paths;
+  std::istringstream maps(file_text("/proc/self/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t begin = line.find('/');
+    if (begin == std::string::npos) continue;
+    const std::string_view file = std::string_view(line).substr(line.rfind('/'));
+    if (std::ranges::any_of(names, [&](auto name) { return file.contains(name); })) paths.insert(line.substr(begin));
+  }
+  std::vector<FileStamp> stamps;
+  paths.insert("/proc/self/exe");
+  for (const std::string& path : paths) {
+    const auto stamp = stamp_of(path);
+    stamps.push_back(stamp ? *stamp : FileStamp{});
+  }
+  return stamps;
 }
 
 bool has_loaded(std::string_view library) {

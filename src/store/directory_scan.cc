@@ -135,7 +135,7 @@ constexpr std::string_view kRecoveredName = "lost+found";
 // Advice in the root, whole or as a process that died left it.
 bool is_root_note(std::string_view name) {
   if (name.ends_with(kTemporarySuffix)) name.remove_suffix(kTemporarySuffix.size());
-  return name == kWritesName || name == kModelHashesName;
+  return name == kWritesName || name == kModelHashesName || name == kClassTrialsName;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   <root>/servers/                  the others (servers.h)
 //   <root>/writes                    how much may still be written today, if there is a limit (write_limits.h)
 //   <root>/model-hashes              hashes of whole model files, so that each is read once (weights.h)
+//   <root>/class-trials              what trials of models' memory classes found (engine/llama/memory_class.h)
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
@@ -50,6 +51,7 @@ inline constexpr std::string_view kPinsName = "pins";
 inline constexpr std::string_view kDistrustName = "distrusted";
 inline constexpr std::string_view kWeightsName = "weights";
 inline constexpr std::string_view kModelHashesName = "model-hashes";
+inline constexpr std::string_view kClassTrialsName = "class-trials";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 Layout make_layout(std::string root, const FingerprintHash& fingerprint);

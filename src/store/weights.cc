@@ -14,8 +14,7 @@ namespace {
 constexpr std::size_t kHexDigits = 64;
 constexpr std::size_t kLineSumDigits = 16;
 constexpr std::size_t kMostNoteBytes = 512;
-// A kept hash: mark, hash, and the sum of both, so that a damaged line is no line.
-constexpr std::size_t kLineBytes = kHexDigits + 1 + kHexDigits + 1 + kLineSumDigits + 1;
+constexpr std::size_t kMostLineBytes = kHexDigits + 1 + kMostKeptBytes + 1 + kLineSumDigits + 1;
 
 std::string path_in(const std::string& directory, std::string_view name) { return directory + "/" + std::string(name); }
 
@@ -59,22 +58,18 @@ Result<std::string> read_text(os::FileSystem& files, const std::string& path, st
   return std::string();
 }
 
-struct KeptHash {
-  FilesMark mark;
-  ModelHash hash;
-};
-
-std::vector<KeptHash> read_kept(os::FileSystem& files, const std::string& root) {
-  std::vector<KeptHash> kept;
-  const auto text = read_text(files, path_in(root, kModelHashesName), kMostKeptHashes * kLineBytes);
-  if (!text) return kept;
-  for (std::string_view rest = *text; rest.size() >= kLineBytes; rest.remove_prefix(kLineBytes)) {
-    const auto line = without_sum(rest.substr(0, kLineBytes - 1));
-    const auto mark = line ? parse_hash<FilesMark>(line->substr(0, kHexDigits)) : std::nullopt;
-    const auto hash = line ? parse_hash<ModelHash>(line->substr(kHexDigits + 1)) : std::nullopt;
-    if (mark && hash) kept.push_back({*mark, *hash});
+// The lines of a file of kept facts that are whole: a name of 64 hexadecimal digits, a space, the text.
+std::vector<std::string> read_lines(os::FileSystem& files, const std::string& path) {
+  std::vector<std::string> lines;
+  const auto text = read_text(files, path, kMostKept * kMostLineBytes);
+  if (!text) return lines;
+  for (std::size_t at = 0; at < text->size();) {
+    const std::size_t end = std::min(text->find('\n', at), text->size());
+    const auto line = without_sum(std::string_view(*text).substr(at, end - at));
+    if (line && line->size() > kHexDigits && (*line)[kHexDigits] == ' ') lines.emplace_back(*line);
+    at = end + 1;
   }
-  return kept;
+  return lines;
 }
 
 Result<std::vector<std::string>> names_of_state(os::FileSystem& files, const std::string& directory) {
@@ -144,20 +139,33 @@ std::optional<ModelHash> parse_model_hash(std::string_view text) { return parse_
 
 // ---- kept hashes ----
 
+std::optional<std::string> find_kept(os::FileSystem& files, const std::string& path, const std::string& name) {
+  for (const std::string& line : read_lines(files, path)) {
+    if (line.starts_with(name + " ")) return line.substr(kHexDigits + 1);
+  }
+  return std::nullopt;
+}
+
+Status keep(os::FileSystem& files, const std::string& path, const std::string& name, const std::string& text) {
+  if (name.size() != kHexDigits || text.size() > kMostKeptBytes || text.find('\n') != std::string::npos) {
+    return invalid("nothing that fits a line");
+  }
+  std::vector<std::string> lines = read_lines(files, path);
+  std::erase_if(lines, [&](const std::string& line) { return line.starts_with(name + " "); });
+  lines.push_back(name + " " + text);
+  if (lines.size() > kMostKept) lines.erase(lines.begin());
+  std::string all;
+  for (const std::string& line : lines) all += with_sum(line);
+  return replace_small_file(files, path, all);
+}
+
 std::optional<ModelHash> find_kept_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark) {
-  const std::vector<KeptHash> kept = read_kept(files, root);
-  const auto found = std::ranges::find(kept, mark, &KeptHash::mark);
-  return found != kept.end() ? std::optional(found->hash) : std::nullopt;
+  const auto text = find_kept(files, path_in(root, kModelHashesName), mark.hex());
+  return text ? parse_hash<ModelHash>(*text) : std::nullopt;
 }
 
 Status keep_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark, const ModelHash& hash) {
-  std::vector<KeptHash> kept = read_kept(files, root);
-  std::erase_if(kept, [&](const KeptHash& one) { return one.mark == mark; });
-  kept.push_back({mark, hash});
-  if (kept.size() > kMostKeptHashes) kept.erase(kept.begin());
-  std::string text;
-  for (const KeptHash& one : kept) text += with_sum(one.mark.hex() + " " + one.hash.hex());
-  return replace_small_file(files, path_in(root, kModelHashesName), text);
+  return keep(files, path_in(root, kModelHashesName), mark.hex(), hash.hex());
 }
 
 // ---- taking a directory ----
@@ -224,7 +232,8 @@ Result<ClaimReport> DirectoryClaim::look(const Weights& own) const {
 
 Status DirectoryClaim::take(const std::function<void(const ClaimReport&)>& report) {
   const MutexLock lock(taking_);
-  TRY_ASSIGN(const ClaimReport found, look(own()));
+  TRY_ASSIGN(ClaimReport found, look(own()));
+  found.waited = told_ == Whose::kUnknown;
   if (std::exchange(told_, found.whose) != found.whose || found.removed > 0) report(found);
   if (found.whose == Whose::kOwn || found.removed > 0) return {};
   return busy("the file of the model is compared with the one that wrote the state in " + layout_.own);

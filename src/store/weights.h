@@ -19,7 +19,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "os/file_system.h"
-#include "os/paths.h"
+#include "os/file_stamp.h"
 #include "store/layout.h"
 
 namespace kvkeep::store {
@@ -59,11 +59,14 @@ std::optional<ModelHash> parse_model_hash(std::string_view text);
 
 // ---- kept hashes ----
 
-inline constexpr std::size_t kMostKeptHashes = 64;
+// A file of facts that a start would find out again: a line each, at most kMostKept, the oldest leave first. Of two
+// servers that keep one at the same moment one may lose its own. A damaged line is no line.
+inline constexpr std::size_t kMostKept = 64;
+inline constexpr std::size_t kMostKeptBytes = 512;  // of a text without line ends
+std::optional<std::string> find_kept(os::FileSystem& files, const std::string& path, const std::string& name);
+Status keep(os::FileSystem& files, const std::string& path, const std::string& name, const std::string& text);
 
 std::optional<ModelHash> find_kept_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark);
-// The oldest leave if there are too many. Of two servers that keep one at the same moment one may lose its own, and
-// reads the file again another time.
 Status keep_hash(os::FileSystem& files, const std::string& root, const FilesMark& mark, const ModelHash& hash);
 
 // ---- taking a directory ----
@@ -73,6 +76,7 @@ struct ClaimReport {
   Whose whose = Whose::kOwn;
   std::size_t removed = 0;   // files of state of other weights
   bool others_live = false;  // such state stays while other servers use the root
+  bool waited = false;       // whose it is was not known before
 };
 
 // A server's claim on its directory. Thread safe.

@@ -1,5 +1,7 @@
 """Writes small GGUF files, adapters of the generated models, and adds metadata to models."""
 
+import math
+import os
 import random
 import struct
 
@@ -75,3 +77,38 @@ def make_control_vector(path, width, layers, seed=1):
     generator = random.Random(seed)
     return write_gguf(path, {"general.architecture": "controlvector"},
                       [(f"direction.{layer}", (width,), _noise(width, 1.0, generator)) for layer in range(1, layers)])
+
+
+def tensor_extent(path, name):
+    """Where the bytes of a tensor in Q8_0 begin in the file, and how many there are."""
+    sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # of a value of each type
+    with open(path, "rb") as file:
+        def number(form):
+            return struct.unpack(form, file.read(struct.calcsize(form)))[0]
+
+        def skip(kind):
+            if kind == 8:
+                file.seek(number("<Q"), os.SEEK_CUR)
+            elif kind == 9:
+                of, count = number("<I"), number("<Q")
+                for _ in range(count if of in (8, 9) else 0):
+                    skip(of)
+                file.seek(0 if of in (8, 9) else sizes[of] * count, os.SEEK_CUR)
+            else:
+                file.seek(sizes[kind], os.SEEK_CUR)
+
+        file.seek(8)
+        tensors, values = number("<Q"), number("<Q")
+        for _ in range(values):
+            file.seek(number("<Q"), os.SEEK_CUR)
+            skip(number("<I"))
+        for _ in range(tensors):
+            found = file.read(number("<Q")).decode()
+            shape = [number("<Q") for _ in range(number("<I"))]
+            kind, offset = number("<I"), number("<Q")
+            if found == name:
+                wanted = offset, math.prod(shape) // 32 * 34
+                if kind != 8:
+                    raise AssertionError(f"{name} is not in Q8_0")
+        data = -(-file.tell() // 32) * 32
+        return data + wanted[0], wanted[1]

@@ -77,14 +77,44 @@ TEST_F(ModelIdentityTest, AnySampledByteMatters) {
   EXPECT_EQ(*identity(path("model.gguf")), before);
 }
 
-TEST_F(ModelIdentityTest, FullDepthSeesBytesBetweenSamples) {
+// Of every row of the small model's embedding one byte.
+TEST_F(ModelIdentityTest, AnyRowOfASmallTensorMatters) {
+  constexpr std::uint64_t kRowBytes = 136;
+  const ModelHash before = *identity(path("model.gguf"));
+  const ModelHash former = *identity(path("model.gguf"), IdentityDepth::kFormerlySampled);
   const auto [weights, size] = extent("token_embd.weight");
-  ASSERT_GT(size, 64'000u);
+  ASSERT_LE(size, 1U << 20);
+  std::size_t formerly_unseen = 0;
+  for (std::uint64_t row = 0; row < size / kRowBytes; row += 97) {
+    const std::uint64_t offset = weights + row * kRowBytes + row % kRowBytes;
+    flip(path("model.gguf"), offset);
+    EXPECT_NE(*identity(path("model.gguf")), before) << "row " << row;
+    formerly_unseen += *identity(path("model.gguf"), IdentityDepth::kFormerlySampled) == former ? 1 : 0;
+    flip(path("model.gguf"), offset);
+  }
+  EXPECT_GT(formerly_unseen, 0u);
+}
+
+TEST_F(ModelIdentityTest, FullDepthSeesBytesBetweenSamples) {
+  ASSERT_TRUE(make_model({.vocabulary = 60'000}, path("large.gguf")).ok());
+  fs::rename(path("large.gguf"), path("model.gguf"));
+  const auto [weights, size] = extent("token_embd.weight");
+  ASSERT_GT(size, 4U << 20);
   const ModelHash sampled = *identity(path("model.gguf"));
   const ModelHash full = *identity(path("model.gguf"), IdentityDepth::kFull);
-  flip(path("model.gguf"), weights + 16'000);
+  flip(path("model.gguf"), weights + size / 15 * 3 / 2);
   EXPECT_EQ(*identity(path("model.gguf")), sampled);
   EXPECT_NE(*identity(path("model.gguf"), IdentityDepth::kFull), full);
+}
+
+TEST_F(ModelIdentityTest, AReadingCanBeEnded) {
+  std::size_t mebibytes = 0;
+  const auto open = [](const std::string& name) { return os::real_file_system().open(name); };
+  const auto stopped = model_identity(open, path("model.gguf"), IdentityDepth::kFull, [&]() -> Status {
+    return ++mebibytes == 2 ? Status(aborted("enough")) : Status();
+  });
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kAborted);
+  EXPECT_EQ(mebibytes, 2u);
 }
 
 TEST_F(ModelIdentityTest, AllPartsOfASplitModelCount) {

@@ -280,12 +280,13 @@ bool can_lay_out(const Weights& weights, const ModelOptions& options, const Clas
   return factors(*options.n_ctx) == factors((*options.n_ctx / options.parallel + kStep - 1) / kStep * kStep);
 }
 
-// The tokens from which the state's parts are learnt. A batch of the usual size makes libllama allocate the memory that
-// prompts will need.
+// The tokens from which the state's parts are learnt. As many as take libggml's way of computing prompts are enough to
+// warm up: a whole micro-batch took most of the processor time of a start, which a busy machine multiplies.
+constexpr std::uint32_t kWarmupTokens = 32;
 std::vector<llama_token> first_tokens(const llama_context& context, const llama_model& model, bool warmup) {
   const llama_vocab* vocabulary = llama_model_get_vocab(&model);
   std::vector<llama_token> tokens{std::max(llama_vocab_bos(vocabulary), 0), std::max(llama_vocab_eos(vocabulary), 0)};
-  if (warmup) tokens.resize(std::min(llama_n_ubatch(&context), llama_n_ctx(&context) / 2), tokens.front());
+  if (warmup) tokens.resize(std::min({kWarmupTokens, llama_n_ubatch(&context), llama_n_ctx(&context) / 2}), tokens.front());
   return tokens;
 }
 

@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <span>
 
+#include "base/hash.h"
+#include "engine/gguf/model_identity.h"
 #include "engine/llama/clone_trial.h"
 #include "os/child_process.h"
+#include "os/file_stamp.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -38,14 +44,64 @@ std::string failure_of(const os::ChildResult& child) {
   return child.output.empty() ? fmt::format("exit code {}", child.exit_code) : std::string(last_line(child.output));
 }
 
+// Names everything that a trial depends on: the model's files, this program and the libraries that it computes with, and
+// the arguments after the path. nullopt: the files cannot be asked.
+std::optional<std::string> name_of_trial(const std::vector<std::string>& arguments) {
+  const auto paths = gguf::split_paths(arguments.front());
+  if (!paths) return std::nullopt;
+  std::vector<os::FileStamp> stamps = os::stamps_of_program({"libllama", "libggml"});
+  for (const std::string& path : *paths) {
+    const auto stamp = os::stamp_of(path);
+    if (!stamp) return std::nullopt;
+    stamps.push_back(*stamp);
+  }
+  ByteHasher hasher;
+  hasher.append_field("kvkeep class trial 1");
+  for (const os::FileStamp& stamp : stamps) {
+    hasher.append_field(stamp.inode);
+    hasher.append_field(stamp.size_bytes);
+    hasher.append_field(static_cast<std::uint64_t>(stamp.modified_ns));
+    hasher.append_field(static_cast<std::uint64_t>(stamp.changed_ns));
+  }
+  for (const std::string& argument : std::span(arguments).subspan(1)) hasher.append_field(argument);
+  return hasher.finish<ModelHash>().hex();
+}
+
+// Kept in one line: whether the trial ended in order, and its lines.
+constexpr char kLineEnd = ';';
+
+std::string kept_text(const Trial& trial, std::string output) {
+  std::ranges::replace(output, '\n', kLineEnd);
+  return (trial.failure.empty() ? "passed;" : "failed;") + output;
+}
+
+Trial read_kept(std::string text) {
+  std::ranges::replace(text, kLineEnd, '\n');
+  const bool passed = text.starts_with("passed");
+  return {read_trial_report(text), passed ? std::string() : std::string(last_line(text))};
+}
+
+// A trial that could not end, for lack of time or memory, may end another time.
+bool is_certain(const os::ChildResult& child) {
+  return !child.timed_out && child.signal == 0 && child.exit_code <= 1 && child.output.find(kLineEnd) == std::string::npos;
+}
+
 Trial try_in_child(const ModelOptions& options, std::vector<std::string> arguments) {
+  const auto name = options.kept_trials ? name_of_trial(arguments) : std::nullopt;
+  if (name) {
+    if (auto kept = options.kept_trials->find(*name)) return read_kept(*std::move(kept));
+  }
   arguments.insert(arguments.begin(), kClassTestCommand);
   const auto child = os::run_child({.program = options.class_test_program,
                                     .arguments = std::move(arguments),
                                     .timeout_ms = kTrialTimeoutMs,
                                     .hide_errors = true});
   if (!child) return {{}, child.error().message};
-  return {read_trial_report(child->output), failure_of(*child)};
+  Trial trial{read_trial_report(child->output), failure_of(*child)};
+  if (name && trial.outcome.finding.memory_class != MemoryClass::kUncached && is_certain(*child)) {
+    options.kept_trials->keep(*name, kept_text(trial, child->output));
+  }
+  return trial;
 }
 
 Trial try_clone(const ModelOptions& options, CloneShape shape, TrialKind kind) {

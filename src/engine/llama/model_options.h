@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -118,6 +119,14 @@ struct ThreadRulesForPrompts {
   }
 };
 
+// Keeps a line of text for each name between starts. A line that was lost costs one trial.
+class KeptTrials {
+ public:
+  virtual ~KeptTrials() = default;
+  virtual std::optional<std::string> find(const std::string& name) = 0;
+  virtual void keep(const std::string& name, const std::string& text) = 0;
+};
+
 struct ModelOptions {
   // --- the model
   std::string path;                                          // of a split model its first file
@@ -213,6 +222,8 @@ struct ModelOptions {
   // The program to run class tests in (its hidden command kClassTestCommand). Empty, for tests: they run in this
   // process, which ends with them if the architecture cannot copy ranges.
   std::string class_test_program;
+  // Remembers the trials of such children between starts; null: each start tries anew.
+  std::shared_ptr<KeptTrials> kept_trials = nullptr;
 
   std::uint32_t ubatch() const { return std::min(n_ubatch.value_or(512), n_batch); }
 };
