@@ -79,7 +79,8 @@ void warn_without_key(const share::ObjectEngine& engine);
 // The engine of --share, null without the flag. Errors name the flag: the URL is wrong, or this build lacks what it
 // needs. An engine that does not answer is no error: it may come later.
 Result<std::unique_ptr<share::ObjectEngine>> open_share_engine(const SharedTierOptions& options);
-// `key` is the contents of the key file. With a `guard` the model's files are read now if their hash is not known. Opens nothing unless `may_share`: state must be cacheable and trusted.
+// `key` is the contents of the key file. With a `guard` the model's files are read now if their hash is not known.
+// Opens nothing unless `may_share`: state must be cacheable and trusted.
 Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, const SharedTierOptions& options,
                                const std::string& key, const engine::Description& model, bool may_share,
                                WeightsGuard* guard = nullptr);

@@ -82,7 +82,7 @@ Result<LoadedModel> load_parts(const ServeOptions& options, const NamedFiles& fi
     return !signals.pending();
   };
   TRY_ASSIGN(LoadedModel loaded, load_model(model_options(options, files), options.embeddings, options.media,
-                                             root_of_facts(options.tiers), watch));
+                                            root_of_facts(options.tiers), watch));
   if (options.shift_context && !loaded.only_embeds && !loaded.engine->memory().can_shift()) {
     return unsupported("--context-shift: the state of this model cannot move to other positions; leave the flag out");
   }
@@ -554,7 +554,8 @@ Status run_serve(const ServeOptions& options) {
   const auto guard = is_guarded ? std::make_unique<WeightsGuard>(*seen) : nullptr;
   DiskTier disk;
   if (cacheable || !options.tiers.disk_directory.empty()) {  // a named directory must be usable in any case
-    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guard.get()));
+    TRY_ASSIGN(disk,
+               open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guard.get()));
   }
   if (guard) tell_of_former_state(disk, former_fingerprint(options.model.path, model.fingerprint_text));
   if (!cacheable) disk = {};

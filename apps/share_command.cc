@@ -94,7 +94,11 @@ share::Warehouse warehouse_of(const ShareCommandOptions& options, const OpenedEn
                               const FingerprintHash& fingerprint, const std::string& device,
                               const std::string& weights) {
   return {opened.access(),
-          {.fingerprint = fingerprint, .device = device, .weights = weights, .key = opened.key, .encrypt = options.shared.encrypt},
+          {.fingerprint = fingerprint,
+           .device = device,
+           .weights = weights,
+           .key = opened.key,
+           .encrypt = options.shared.encrypt},
           options.shared.ttl_hours * kSecondsPerHour};
 }
 

@@ -17,7 +17,7 @@ struct Namespace {
   std::string space;
   std::vector<share::ObjectName> names = {};        // ascending; records among them
   std::optional<FingerprintHash> fingerprint = {};  // nullopt: nothing in it is authentic under this key
-  std::optional<inspect::ModelNote> note = {};  // that a push or a server left: its device names the namespace
+  std::optional<inspect::ModelNote> note = {};      // that a push or a server left: its device names the namespace
 };
 
 // Returns all namespaces of an engine, by name. Errors: as share::list_names().

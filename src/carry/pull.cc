@@ -155,7 +155,8 @@ class Pull {
       note.path.clear();  // others wrote it: no file is opened because a note says so
       note.first_used_s = target_.now_s;
     }
-    TRY(store::join_weights(files_, directory_, from_.note ? store::parse_model_hash(from_.note->weights) : std::nullopt));
+    TRY(store::join_weights(files_, directory_,
+                            from_.note ? store::parse_model_hash(from_.note->weights) : std::nullopt));
     note.devices = {target_.device.empty() ? std::string(inspect::kUnknownDevice) : target_.device};
     return inspect::write_model_note(files_, directory_, note);
   }

@@ -61,12 +61,12 @@ std::vector<std::string> merged_devices(std::vector<std::string> known, const st
 
 std::string encode_model_note(const ModelNote& note) {
   Json json = {{"name", note.name.substr(0, kMostFieldBytes)},
-                     {"description", note.description.substr(0, kMostFieldBytes)},
-                     {"path", note.path.size() <= 4 * kMostFieldBytes ? note.path : std::string()},
-                     {"settings", note.settings.substr(0, kMostFieldBytes)},
-                     {"computed_by", note.computed_by.substr(0, kMostFieldBytes)},
-                     {"first_used", note.first_used_s},
-                     {"devices", bounded_devices(note.devices)}};
+               {"description", note.description.substr(0, kMostFieldBytes)},
+               {"path", note.path.size() <= 4 * kMostFieldBytes ? note.path : std::string()},
+               {"settings", note.settings.substr(0, kMostFieldBytes)},
+               {"computed_by", note.computed_by.substr(0, kMostFieldBytes)},
+               {"first_used", note.first_used_s},
+               {"devices", bounded_devices(note.devices)}};
   if (!note.weights.empty()) json["weights"] = note.weights;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -28,8 +28,8 @@ struct ModelNote {
   // The kinds of devices that computed what is stored (engine::Description::compute_kinds), at most kMostDevices;
   // empty, or kUnknownDevice among them: also others. Namespaces of a shared tier are named after one.
   std::vector<std::string> devices = {};
-  // The hash of the model's files in hexadecimal digits, as a note has it that leaves its directory, where it is told by
-  // another file (store/weights.h). Empty: the fingerprint tells all files apart.
+  // The hash of the model's files in hexadecimal digits, as a note has it that leaves its directory, where it is told
+  // by another file (store/weights.h). Empty: the fingerprint tells all files apart.
   std::string weights = {};
   bool operator==(const ModelNote&) const = default;
 };
@@ -44,7 +44,8 @@ std::string encode_model_note(const ModelNote& note);
 std::optional<ModelNote> decode_model_note(std::string_view text);
 
 std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::string& directory);
-// Keeps the time of the first use and the devices if there is a note already, and leaves the weights out. Replaced as a whole; not synced.
+// Keeps the time of the first use and the devices if there is a note already, and leaves the weights out. Replaced as a
+// whole; not synced.
 Status write_model_note(os::FileSystem& files, const std::string& directory, ModelNote note);
 
 // A small file of a directory of the cache: all of it, if it is not larger than `most`. Fails with kNotFound, or with

@@ -1,5 +1,4 @@
 #include "os/paths.h"
-#include "os/file_stamp.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "os/file_stamp.h"
 
 namespace kvkeep::os {
 namespace {

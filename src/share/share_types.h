@@ -26,8 +26,8 @@ struct ShareOptions {
   // Describes what computes the rows ("CUDA0: NVIDIA H100", "cpu: AVX512"). Rows of other devices differ in the last
   // bits, so servers with other devices have another namespace. Empty: rows of any device are taken.
   std::string device = {};
-  // The hash of the model's files, in hexadecimal digits: a fingerprint may know them by samples. Empty: the fingerprint
-  // tells all files apart.
+  // The hash of the model's files, in hexadecimal digits: a fingerprint may know them by samples. Empty: the
+  // fingerprint tells all files apart.
   std::string weights = {};
   // Contents of the key file; empty: no key, and whoever writes to the engine can plant state.
   std::string key = {};

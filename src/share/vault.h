@@ -31,9 +31,9 @@ class Vault {
   // Names and codes depend on this. Two servers see each other's objects if all of it is equal.
   struct Identity {
     FingerprintHash fingerprint = {};
-    std::string device = {};  // empty: of any device
+    std::string device = {};   // empty: of any device
     std::string weights = {};  // as in ShareOptions
-    std::string key = {};     // empty: a constant that everybody knows
+    std::string key = {};      // empty: a constant that everybody knows
     bool encrypt = false;
     std::uint64_t writer = 0;  // a random number of this process; not compared
     // Not empty: the objects of this namespace, of whatever fingerprint and device.

@@ -18,8 +18,8 @@
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "os/file_system.h"
 #include "os/file_stamp.h"
+#include "os/file_system.h"
 #include "store/layout.h"
 
 namespace kvkeep::store {

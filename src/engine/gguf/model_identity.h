@@ -17,7 +17,8 @@ namespace kvkeep::gguf {
 
 enum class IdentityDepth {
   // All metadata and the tensor directory, all of each tensor of at most 1 MiB, and 16 samples of 4 KiB of each larger
-  // one: milliseconds to a second, reads some tens of megabytes. Tells fine-tunes, quantizations and vocabularies apart;
+  // one: milliseconds to a second, reads some tens of megabytes. Tells fine-tunes, quantizations and vocabularies
+  // apart;
   // does not notice a file in which only bytes between the samples differ.
   kSampled,
   // As former versions sampled: the first, middle and last 4 KiB of each tensor.

@@ -286,7 +286,8 @@ constexpr std::uint32_t kWarmupTokens = 32;
 std::vector<llama_token> first_tokens(const llama_context& context, const llama_model& model, bool warmup) {
   const llama_vocab* vocabulary = llama_model_get_vocab(&model);
   std::vector<llama_token> tokens{std::max(llama_vocab_bos(vocabulary), 0), std::max(llama_vocab_eos(vocabulary), 0)};
-  if (warmup) tokens.resize(std::min({kWarmupTokens, llama_n_ubatch(&context), llama_n_ctx(&context) / 2}), tokens.front());
+  if (warmup)
+    tokens.resize(std::min({kWarmupTokens, llama_n_ubatch(&context), llama_n_ctx(&context) / 2}), tokens.front());
   return tokens;
 }
 

@@ -44,8 +44,8 @@ std::string failure_of(const os::ChildResult& child) {
   return child.output.empty() ? fmt::format("exit code {}", child.exit_code) : std::string(last_line(child.output));
 }
 
-// Names everything that a trial depends on: the model's files, this program and the libraries that it computes with, and
-// the arguments after the path. nullopt: the files cannot be asked.
+// Names everything that a trial depends on: the model's files, this program and the libraries that it computes with,
+// and the arguments after the path. nullopt: the files cannot be asked.
 std::optional<std::string> name_of_trial(const std::vector<std::string>& arguments) {
   const auto paths = gguf::split_paths(arguments.front());
   if (!paths) return std::nullopt;
@@ -83,7 +83,8 @@ Trial read_kept(std::string text) {
 
 // A trial that could not end, for lack of time or memory, may end another time.
 bool is_certain(const os::ChildResult& child) {
-  return !child.timed_out && child.signal == 0 && child.exit_code <= 1 && child.output.find(kLineEnd) == std::string::npos;
+  return !child.timed_out && child.signal == 0 && child.exit_code <= 1 &&
+         child.output.find(kLineEnd) == std::string::npos;
 }
 
 Trial try_in_child(const ModelOptions& options, std::vector<std::string> arguments) {

@@ -166,9 +166,9 @@ Result<std::unique_ptr<Projector>> MtmdProjector::load(const ProjectorOptions& o
                    std::to_string(options.most_tokens) + " tokens");
   }
   llama::start_library();
-  TRY_ASSIGN(const ModelHash identity, options.identity
-                                           ? options.identity(options.path)
-                                           : gguf::model_identity(llama::open_linked, options.path, gguf::IdentityDepth::kFull));
+  TRY_ASSIGN(const ModelHash identity,
+             options.identity ? options.identity(options.path)
+                              : gguf::model_identity(llama::open_linked, options.path, gguf::IdentityDepth::kFull));
   std::unique_ptr<MtmdProjector> made(new MtmdProjector(options, std::move(model)));
   mtmd_context_params params = mtmd_context_params_default();
   TRY_ASSIGN(ggml_backend_dev_t const device, encoding_device(options));
