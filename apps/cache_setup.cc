@@ -243,6 +243,32 @@ void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& f
       found == 1 ? "one file" : fmt::format("{} files", found));
 }
 
+namespace {
+
+// libllama writes the states of opaque models for a number of sequences, and contexts with another cannot read them.
+void explain_other_parallel(const engine::Description& model, const store::DiskStore& disk, std::uint32_t parallel) {
+  if (model.memory_class != engine::MemoryClass::kOpaque || disk.foreign_bytes() == ByteCount{0}) return;
+  spdlog::info(
+      "kv disk: this model's states can be read only with the --parallel they were made with, now {}; the used space "
+      "includes states of other values and other models",
+      parallel);
+}
+
+}  // namespace
+
+Result<DiskTier> open_disk_of(engine::Engine& engine, const ServeOptions& options, WeightsGuard* guard) {
+  const engine::Description& model = engine.description();
+  const bool cacheable = engine.memory().shape().cacheable;
+  DiskTier disk;
+  if (cacheable || !options.tiers.disk_directory.empty()) {  // a named directory must be usable in any case
+    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guard));
+  }
+  if (!cacheable) return DiskTier{};
+  if (guard != nullptr) tell_of_former_state(disk, former_fingerprint(model.model_path, model.fingerprint_text));
+  if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
+  return disk;
+}
+
 // ---- the shared tier ----
 
 namespace {

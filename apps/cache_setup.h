@@ -57,6 +57,9 @@ std::shared_ptr<engine::llama::KeptTrials> kept_trials(const TierOptions& tiers)
 // Tells of state that a former version stored for the same model under another name.
 void tell_of_former_state(const DiskTier& tier, const Result<FingerprintHash>& former);
 
+// Opens the disk tier for the model of this engine, if its state can be stored, and tells of files that it cannot use.
+Result<DiskTier> open_disk_of(engine::Engine& engine, const ServeOptions& options, WeightsGuard* guard);
+
 // Returns the options of the cache for the model of this engine; `options` has those of the command line.
 cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget,
                                   bool distrusted);

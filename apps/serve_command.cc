@@ -479,15 +479,6 @@ void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, s
   spdlog::info("bye");
 }
 
-// libllama writes the states of opaque models for a number of sequences, and contexts with another cannot read them.
-void explain_other_parallel(const engine::Description& model, const store::DiskStore& disk, std::uint32_t parallel) {
-  if (model.memory_class != engine::MemoryClass::kOpaque || disk.foreign_bytes() == ByteCount{0}) return;
-  spdlog::info(
-      "kv disk: this model's states can be read only with the --parallel they were made with, now {}; the used space "
-      "includes states of other values and other models",
-      parallel);
-}
-
 // The note tells a later reader of the directory which model it is of.
 inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files, const engine::Description& model) {
   inspect::ModelNote note{.name = model.model_name,
@@ -552,15 +543,8 @@ Status run_serve(const ServeOptions& options) {
   const bool cacheable = engine->memory().shape().cacheable;
   const bool is_guarded = cacheable && seen && !options.model.full_model_hash;
   const auto guard = is_guarded ? std::make_unique<WeightsGuard>(*seen) : nullptr;
-  DiskTier disk;
-  if (cacheable || !options.tiers.disk_directory.empty()) {  // a named directory must be usable in any case
-    TRY_ASSIGN(disk,
-               open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock(), guard.get()));
-  }
-  if (guard) tell_of_former_state(disk, former_fingerprint(options.model.path, model.fingerprint_text));
-  if (!cacheable) disk = {};
+  TRY_ASSIGN(DiskTier disk, open_disk_of(*engine, options, guard.get()));
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
-  if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
   TRY_ASSIGN(OpenedShare shared, open_share(std::move(shared_engine), options.shared, files.share_key, model,
                                             cacheable && !disk.distrusted, guard.get()));
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
