@@ -240,13 +240,18 @@ class EndlessServer {
 // The request ends, whatever comes and for however long.
 TEST_F(HttpClientTest, RepliesWithoutAnEndAreErrors) {
   struct Case {
-    const char* first;
-    const char* again;
+    std::string first;
+    std::string again;
     const char* part;  // of the message
   };
+  const auto many = [](const std::string& reply) {
+    std::string replies;
+    for (int i = 0; i < 200; ++i) replies += reply;
+    return replies;
+  };
   const std::vector<Case> cases = {
-      {"", "HTTP/1.1 100 Continue\r\n\r\n", "interim replies"},
-      {"", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n", "interim replies"},
+      {many("HTTP/1.1 100 Continue\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n", "interim replies"},
+      {many("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"), "HTTP/1.1 103 Early Hints\r\n\r\n", "interim replies"},
       {"HTTP/1.1 200 OK\r\nX-Long: ", "a", ""},
       {"HTTP/1.1 200 OK\r\n", "X-A: a\r\n", ""},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n", ""},
