@@ -53,7 +53,9 @@ struct Run {
 };
 
 Result<int> run(const std::vector<std::string>& arguments) {
-  TRY(cli::set_up_log({.timestamps = false}));  // of commands other than serve, which sets up its own
+  cli::LogOptions log;  // of commands other than serve, which sets up its own
+  log.timestamps = false;
+  TRY(cli::set_up_log(log));
   TRY_ASSIGN(const cli::Command command, cli::parse_command_line(arguments, kvkeep::os::read_environment()));
   return std::visit(Run{}, command);
 }
