@@ -55,7 +55,7 @@ TEST_F(SharedStoreTest, AServerThatStopsWaitsForNoEngine) {
       server.run_all();
       server.prober().run_all();
     });
-    EXPECT_LE(clock_.monotonic_ns(), over_ns) << "nothing waits any more";
+    EXPECT_LE(clock_.monotonic_ns(), over_ns + 1'000) << "nothing waits any more";
     EXPECT_EQ(log, "") << "no trouble of the engine";
     world_.puts_hang = false;
     std::ranges::fill(world_.nodes, FrailWorld::Node::kWell);
