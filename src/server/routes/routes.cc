@@ -399,13 +399,14 @@ void list_models(const Service& service, const HttpRequest&, ResponseWriter& wri
 
 // Clients that were set up for Ollama ask these.
 void explain_other_apis(HttpServer& server) {
-  for (const auto& [path, ours] : {std::pair("/api/chat", "/v1/chat/completions"),
-                                   {"/api/generate", "/v1/completions"},
-                                   {"/api/tags", "/v1/models"},
-                                   {"/api/show", "/props"},
-                                   {"/api/ps", "/cache"},
-                                   {"/api/embed", "/v1/embeddings"},
-                                   {"/api/embeddings", "/v1/embeddings"}}) {
+  const std::vector<std::pair<const char*, const char*>> same = {{"/api/chat", "/v1/chat/completions"},
+                                                                 {"/api/generate", "/v1/completions"},
+                                                                 {"/api/tags", "/v1/models"},
+                                                                 {"/api/show", "/props"},
+                                                                 {"/api/ps", "/cache"},
+                                                                 {"/api/embed", "/v1/embeddings"},
+                                                                 {"/api/embeddings", "/v1/embeddings"}};
+  for (const auto& [path, ours] : same) {
     server.explain_path(path, fmt::format(": it is of Ollama's API; '{}' does the same", ours));
   }
   server.explain_path("/api/*", ": it is of Ollama's API; this server speaks OpenAI's below '/v1', and Anthropic's");
