@@ -76,6 +76,8 @@ std::int64_t Nodes::longest_lookup_ns() {
   return to_ns(most_deadline_ms());
 }
 
+std::int64_t Nodes::background_deadline_ns() const { return std::min(clock_.monotonic_ns() + kBackgroundNs, end_ns()); }
+
 TransferLimits Nodes::read_limits(ByteCount bytes, std::size_t side_by_side) {
   const MutexLock lock(mutex_);
   const double silence_ms = range_.most_ms;

@@ -3,7 +3,6 @@
 // The nodes of an engine: whether each may be asked, how long its answers take, and how fast bytes come and
 // go. It decides with policy/share_limits.h, and logs when a node stops or begins again to be asked.
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -37,7 +36,7 @@ class Nodes {
   // any look-up may take.
   TransferLimits read_limits(ByteCount bytes, std::size_t side_by_side) EXCLUDES(mutex_);
   // Returns the deadline of a call that no request waits for, such as publishing and touching.
-  std::int64_t background_deadline_ns() const { return std::min(clock_.monotonic_ns() + kBackgroundNs, end_ns()); }
+  std::int64_t background_deadline_ns() const;
   // The server stops: calls of the background, and transfers under way, end by then (monotonic), and are no trouble.
   void end_by(std::int64_t ns) { *end_ns_ = ns; }
   std::int64_t end_ns() const { return *end_ns_; }
