@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "store/disk_store.h"
@@ -26,8 +27,8 @@ struct Guess {
 };
 Guess guess(const Weights& noted, const Weights& own) {
   Guess found;
-  for (const std::uint8_t theirs : {1, 2}) {
-    for (const std::uint8_t ours : {1, 2}) {
+  for (const std::uint8_t theirs : std::array<std::uint8_t, 2>{1, 2}) {
+    for (const std::uint8_t ours : std::array<std::uint8_t, 2>{1, 2}) {
       if (noted.hash && *noted.hash != numbered<ModelHash>(theirs)) continue;
       if (own.hash && *own.hash != numbered<ModelHash>(ours)) continue;
       if (noted.mark && noted.mark == own.mark && !(noted.hash && own.hash) && theirs != ours) continue;
