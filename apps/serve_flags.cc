@@ -219,8 +219,8 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .default_text = "processors - 1, at least parallel + 2",
        .effect =
            "Threads that parse, render and tokenize requests; requests that wait or stream need none. A quarter as "
-           "many, at least one, are added for bodies of more than 1 MiB, and as many, at least two, for files that may "
-           "have to be fetched or are sounds.",
+           "many, at least one, are added for bodies of more than 1 MiB, as many, at least two, for files that may be "
+           "sounds, and as many again for files that have to be fetched.",
        .assign = number_or_automatic(options.http_threads, 1, 4'096, 1)},
       {.spelling = "--path DIR",
        .environment = "LLAMA_ARG_STATIC_PATH",
@@ -316,7 +316,7 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .assign = value_into(log.verbosity, 5)},
       {.spelling = "--log-file FILE",
        .environment = "LLAMA_ARG_LOG_FILE",
-       .effect = "Also write the log to this file.",
+       .effect = "Also write the log here.",
        .assign = text_into(log.file)},
       {.spelling = "--log-colors on|off|auto",
        .environment = "LLAMA_ARG_LOG_COLORS",
