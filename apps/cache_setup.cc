@@ -205,7 +205,9 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
 std::string root_of_facts(const TierOptions& tiers) {
   const auto directory = tiers.use_disk ? disk_directory(tiers) : Result<std::string>(std::string());
   const auto root = directory && !directory->empty() ? os::resolve_links(*directory) : directory;
-  return root ? *root : std::string();
+  const bool usable =
+      root && !root->empty() && check_trusted(*root).ok() && inspect::check_own(os::real_file_system(), *root).ok();
+  return usable ? *root : std::string();
 }
 
 namespace {
