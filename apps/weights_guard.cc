@@ -50,8 +50,8 @@ void tell(const std::string& directory, const store::ClaimReport& found) {
         directory);
   } else if (found.whose == store::Whose::kUnknown) {
     spdlog::info(
-        "kv disk: the model's file was copied, touched or changed since it wrote the state in {}: all of it is read in "
-        "the background, and the state is used when it turns out to be the same",
+        "kv disk: the model's file was copied, touched or changed since it wrote the state in {}: all of it is read, "
+        "and the state is used when it turns out to be the same",
         directory);
   } else if (found.waited) {
     spdlog::info("kv disk: the model's file is the one that wrote the state in {}: it is used from now on", directory);
@@ -63,11 +63,13 @@ void tell(const std::string& directory, const store::ClaimReport& found) {
 Result<SeenFiles> see_files(const std::string& path) {
   TRY_ASSIGN(const std::vector<std::string> parts, gguf::split_paths(path));
   std::vector<os::FileStamp> stamps;
+  std::uint64_t bytes = 0;
   for (const std::string& part : parts) {
     TRY_ASSIGN(const os::FileStamp stamp, os::stamp_of(part));
     stamps.push_back(stamp);
+    bytes += stamp.size_bytes;
   }
-  return SeenFiles{path, store::mark_of(stamps)};
+  return SeenFiles{path, store::mark_of(stamps), bytes};
 }
 
 Result<ModelHash> hash_at_once(const SeenFiles& seen, const std::string& root) {
@@ -98,7 +100,19 @@ WeightsGuard::~WeightsGuard() = default;
 std::function<Status()> WeightsGuard::use_directory(const store::Layout& layout) {
   root_ = layout.root;
   claim_ = std::make_unique<store::DirectoryClaim>(layout, os::real_file_system(), seen_.mark);
-  return [this] { return take(); };
+  return [this]() -> Status {
+    Status taken = take();
+    const bool waits = !taken && !changed_ && !claim_->hash();
+    return waits && seen_.bytes <= kReadAtOnceBytes ? read_and_take() : taken;
+  };
+}
+
+// Only once: the reading in the background tells what went wrong.
+Status WeightsGuard::read_and_take() {
+  if (std::exchange(read_at_once_, true)) return take();
+  const auto hash = read_files(false);
+  if (hash) note(*hash);
+  return take();
 }
 
 Status WeightsGuard::take() const {

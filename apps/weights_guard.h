@@ -21,6 +21,7 @@ namespace kvkeep::cli {
 struct SeenFiles {
   std::string path;  // of the first
   store::FilesMark mark;
+  std::uint64_t bytes = 0;  // of all of them
 };
 // Errors: as gguf::split_paths() and os::stamp_of().
 Result<SeenFiles> see_files(const std::string& path);
@@ -41,7 +42,8 @@ class WeightsGuard {
   WeightsGuard(const WeightsGuard&) = delete;
   WeightsGuard& operator=(const WeightsGuard&) = delete;
 
-  // Returns what DiskOptions::admit is to be for this directory.
+  // Returns what DiskOptions::admit is to be for this directory. Where the state there may be another file's, the files
+  // are read in the call that finds that out if they have at most kReadAtOnceBytes: the first request then finds it.
   std::function<Status()> use_directory(const store::Layout& layout);
   // Returns the hash, and reads the files now if it is not known: for tiers that cannot wait.
   Result<ModelHash> hash_now();
@@ -51,14 +53,17 @@ class WeightsGuard {
   std::unique_ptr<Reading> read_in_background(std::function<void()> known);
 
   static constexpr std::uint64_t kBytesPerSecond = std::uint64_t{512} << 20;
+  static constexpr std::uint64_t kReadAtOnceBytes = std::uint64_t{1} << 30;  // half a second from the page cache
 
  private:
   Result<ModelHash> read_files(bool throttled);
   void note(const ModelHash& hash);
+  Status read_and_take();
   Status take() const;
 
   const SeenFiles seen_;
   bool changed_ = false;  // while the model was loaded
+  bool read_at_once_ = false;
   std::string root_;
   std::unique_ptr<store::DirectoryClaim> claim_;  // null without a disk tier
   std::optional<ModelHash> hash_;                 // without a disk tier
