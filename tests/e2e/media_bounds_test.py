@@ -134,7 +134,7 @@ class Memory(Heard):
         self.assertLess(memory_kib(server, "VmHWM") - before, 512 << 10)
 
     def test_pictures_of_few_bytes_and_many_pixels_have_a_bound(self):
-        server = self.start("qwen3vl")
+        server = self.start("qwen3vl", "-c", 8_192)
         self.assertEqual(self.chat(server, png(1), "Is it alive?")[0], 200)
         limit_memory(server, 1_024 * MIB)
         reset_peak(server)
