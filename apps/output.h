@@ -1,7 +1,7 @@
 #pragma once
 
-// What commands write to standard output and standard error. Nothing else of apps/ writes to either: texts have words
-// of others (names of files and models, answers of servers), which must not steer a terminal. The log is serve_log.h.
+// Commands write to standard output and standard error through these functions only: their texts contain foreign words
+// (names of files and models, answers of servers), which must not steer a terminal. The log is serve_log.h.
 
 #include <string>
 

@@ -9,8 +9,8 @@
 
 namespace kvkeep::os {
 
-// What the system says of a file. Whoever writes to a file, or replaces it, changes its stamp, as finely as the file
-// system keeps times. The change time is the system's own: programs that copy files cannot set it.
+// The facts that the system keeps of a file. Writing to a file or replacing it changes its stamp, as finely as the
+// file system keeps times. The change time is the system's own: programs that copy files cannot set it.
 struct FileStamp {
   std::uint64_t inode = 0;
   std::uint64_t size_bytes = 0;

@@ -1,5 +1,5 @@
-// What a server does and says where it stops, or where an engine takes no more: nobody waits, and the log calls it what
-// it is.
+// A server that stops, or whose engine is full, keeps no request waiting, and its log names that state instead of
+// calling it a failure.
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>

@@ -71,7 +71,7 @@ Status keep_hash(os::FileSystem& files, const std::string& root, const FilesMark
 
 // ---- taking a directory ----
 
-// What a server found when it wanted to use its directory.
+// The state of a directory when a server asked to use it.
 struct ClaimReport {
   Whose whose = Whose::kOwn;
   std::size_t removed = 0;   // files of state of other weights

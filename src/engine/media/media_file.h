@@ -53,8 +53,8 @@ struct MediaLimits {
   double seconds = 1'800;
 };
 
-// What the head of a file says. Of a picture: its size, and how much memory its decoder takes at most. Of a sound: its
-// length, of an MP3 at most.
+// The facts in the head of a file. A picture has a size, and the memory that its decoder takes at most; a sound has a
+// length, which for an MP3 is an upper bound.
 struct MediaHead {
   Medium medium = Medium::kPicture;
   Format format = Format::kPng;

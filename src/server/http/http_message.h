@@ -65,8 +65,8 @@ class ResponseWriter {
   }
 
   // The same with a body that may be too large to be made at once. A first piece that is all of it goes as by send().
-  // Of a longer one each further piece is made by post_work(), once those before it were sent; if the client leaves, no
-  // more are made. A task, too: no other part of the reply may come after this call.
+  // Further pieces of a longer body are made by post_work(), each once those before it were sent; if the client leaves,
+  // no more are made. A task, too: no other part of the reply may come after this call.
   virtual void send_pieces(int status, std::string_view content_type, BodyPieces next, const HeaderList& headers = {});
 
   // The reply's maker keeps so many more bytes until it sends the reply. They count like bytes that the client has not

@@ -49,7 +49,7 @@ TEST(SchedulerSlices, AShortPromptPassesALongOneThatLosesNothing) {
   EXPECT_GE(world.scheduler.stats().preemptions, 1U);
 }
 
-// Of a prompt that takes minutes, each call counts when it is done, and none that was not made.
+// Tokens of a prompt that takes minutes count when their call is done, and calls that were never made do not count.
 TEST(SchedulerSlices, TokensCountAsTheyAreComputed) {
   World world({}, mebibytes(64), {.parallel = 1, .slice_ms = 1e-6});
   std::mt19937 random(38);

@@ -55,8 +55,8 @@ struct FreeTls {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
-// What ended the connection. hiredis names all that ends TLS by errno, which then says "Success", or what went wrong
-// elsewhere before. `tls` is null without TLS.
+// Returns the reason why the connection ended. hiredis reports each end of TLS by errno, which then says "Success", or
+// names an earlier error elsewhere. `tls` is null without TLS.
 std::string words_of(const redisContext& context, const SSL* tls) {
   if (context.err != REDIS_ERR_IO || tls == nullptr) return context.errstr;
   if (const long verdict = SSL_get_verify_result(tls); verdict != X509_V_OK) {
