@@ -68,6 +68,7 @@ class Server final : public HttpServer {
   Listeners listeners_;  // I/O thread while the server serves
   std::vector<ListeningPlace> places_;
   std::int64_t hurried_ns_ = 0;  // I/O thread
+  bool is_closed_ = false;       // no place is listened at any more; I/O thread
   std::atomic<bool> served_{false};
 
   Mutex mutex_;
@@ -142,13 +143,14 @@ void Server::hurry_others() {
 
 void Server::begin_stop() {
   listeners_.close();
+  is_closed_ = true;
   const auto all = core_.connections;  // connections that end leave the set
   for (const auto& connection : all) connection->stop();
   note_change();
 }
 
 void Server::note_change() {
-  if (!core_.stopping || !core_.is_empty()) return;
+  if (!is_closed_ || !core_.is_empty()) return;
   core_.io.stop();
   const MutexLock lock(mutex_);
   over_ = true;

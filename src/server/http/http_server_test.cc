@@ -371,6 +371,32 @@ TEST(HttpStop, StreamsAreToldAndEndWell) {
   EXPECT_EQ(RawClient(port).ask(get("/hold")).status, 0);
 }
 
+// The last connection's end is told to the I/O thread before its order to stop is.
+TEST(HttpStop, NothingListensAfterwardsIfTheLastClientLeftMeanwhile) {
+  std::function<bool()> stopping;  // set before the client leaves
+  std::atomic<bool> concluded{false};
+  TestServer server({}, [&](HttpServer& http) {
+    http.on_leave([&] {  // on the I/O thread
+      while (!stopping()) ::usleep(1'000);
+    });
+    http.route("GET", "/hold", [&](const HttpRequest& request, ResponseWriter& writer) {
+      stopping = request.stopping;
+      writer.begin_stream(200, "text/event-stream");
+      while (writer.write("data: x\n\n")) ::usleep(1'000);
+      concluded = true;
+    });
+  });
+  {
+    RawClient client = server.client();
+    client.send(get("/hold"));
+    ASSERT_TRUE(client.read_until("data: x"));
+  }
+  while (!concluded) ::usleep(1'000);
+  ::usleep(20'000);  // now the exchange's end waits behind on_leave()
+  EXPECT_TRUE(server->stop(2'000));
+  EXPECT_FALSE(RawClient(server->port()).connected());
+}
+
 TEST(HttpStop, HandlersThatDoNotListenLoseTheirConnectionAtTheDeadline) {
   std::atomic<bool> write_failed{false};
   TestServer server({}, [&](HttpServer& http) {
