@@ -53,9 +53,9 @@ class FileReader {
 // that. So it never sees the file, but only what was understood here.
 struct PlainSound {
   Format format = Format::kWav;
-  std::uint64_t samples = 0;  // of each channel; exactly, or for an MP3 at most
-  std::uint32_t rate = 0;     // samples a second
-  std::uint32_t channels = 1;
+  std::uint64_t samples = 0;   // of each channel; exactly, or for an MP3 at most
+  std::uint32_t rate = 0;      // samples a second
+  std::uint32_t channels = 1;  // at most, likewise
   std::vector<std::byte> head = {};
   std::vector<ByteSpan> runs = {};
 };

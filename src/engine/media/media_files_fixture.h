@@ -2,6 +2,7 @@
 
 // Files of every format that is read, written in the slow and obvious way.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -357,6 +358,18 @@ inline std::vector<std::byte> make_mp3(std::uint32_t frames) {
     for (int k = 4; k < 417; ++k) file.byte(0);
   }
   return file.take();
+}
+
+// A frame of that kind that is no sound: it says how many frames there are. Its name is one of Xing, Info and VBRI.
+inline std::vector<std::byte> make_mp3_index(std::string_view name, std::uint32_t count) {
+  constexpr std::ptrdiff_t kSideInformation = 17;
+  std::vector<std::byte> frame = make_mp3(1);
+  FileWriter says;
+  says.text(name);
+  says.big(1, 4);
+  says.big(count, 4);
+  std::ranges::copy(says.take(), frame.begin() + 4 + (name == "VBRI" ? 32 : kSideInformation));
+  return frame;
 }
 
 }  // namespace kvkeep::engine::media

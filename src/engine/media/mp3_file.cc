@@ -60,25 +60,45 @@ std::size_t after_tags(const FileReader& file) {
   return at;
 }
 
-// A first frame that is no sound, but says how many frames there are, and more.
+// Returns where decoders look for an index in a frame with this head: after a checksum and the side information, which
+// they read as that of layer III whatever the layer is.
+std::size_t index_place(std::uint32_t head) {
+  const bool is_mpeg1 = (head >> 19 & 3) == 3;
+  const bool is_mono = (head >> 6 & 3) == 3;
+  const bool has_checksum = (head >> 16 & 1) == 0;
+  return 4 + (has_checksum ? 2 : 0) + (is_mpeg1 ? (is_mono ? 17 : 32) : (is_mono ? 9 : 17));
+}
+
+// A frame that is no sound, but says how many frames there are, and more.
 struct Mp3Index {
   bool found = false;
-  std::uint32_t frames = 0;  // 0: it does not say, or nobody reads it
+  std::uint32_t frames = 0;  // 0: it does not say, or no decoder reads it
   bool is_whole = false;     // all that decoders look for lies in the frame
 };
 
 Mp3Index mp3_index(const FileReader& file, std::size_t at, const Mp3Frame& frame) {
-  constexpr auto kNames = std::to_array<std::string_view>({"Xing", "Info", "VBRI"});
-  constexpr std::size_t kLatest = 4 + 2 + 32;  // after a checksum and the side information
-  constexpr std::size_t kBytes = 144;          // after the name's beginning: numbers, a table, and the encoder's delay
-  for (std::size_t i = at + 4; i <= at + kLatest; ++i) {
-    for (const std::string_view name : kNames) {
-      if (!file.is_text(i, name)) continue;
-      const bool counts = name != "VBRI" && (file.byte(i + 7) & 1) != 0;
-      return {true, counts ? file.big32(i + 8) : 0, i + kBytes <= at + frame.bytes};
-    }
+  constexpr std::size_t kPlaceOfVbri = 4 + 32;
+  constexpr std::size_t kBytes = 144;  // from the name's beginning: numbers, a table, and the encoder's delay
+  const std::size_t name = at + index_place(file.big32(at));
+  if (!file.is_text(name, "Xing") && !file.is_text(name, "Info")) {
+    return {.found = file.is_text(at + kPlaceOfVbri, "VBRI")};
   }
-  return {};
+  const bool counts = (file.byte(name + 7) & 1) != 0;
+  return {true, counts ? file.big32(name + 8) : 0, name + kBytes <= at + frame.bytes};
+}
+
+// Returns true if a decoder would take the end of the last frame for a tag, and cut off as many bytes as that says. It
+// would then search for frames in the rest of a frame.
+bool end_like_tags(const std::vector<ByteSpan>& runs) {
+  constexpr std::size_t kOldTag = 128, kApeTag = 32;
+  std::vector<std::byte> end;
+  for (auto run = runs.rbegin(); run != runs.rend() && end.size() < kOldTag; ++run) {
+    const ByteSpan part = run->last(std::min(run->size(), kOldTag - end.size()));
+    end.insert(end.begin(), part.begin(), part.end());
+  }
+  const FileReader last(end);
+  return (end.size() == kOldTag && last.is_text(0, "TAG")) ||
+         (end.size() >= kApeTag && last.is_text(end.size() - kApeTag, "APETAGEX"));
 }
 
 // The frames of one file, all of the same kind.
@@ -94,30 +114,37 @@ class Mp3Reader {
     sound_.rate = frame.rate;
     const Mp3Index index = mp3_index(file_, at, frame);
     const ByteSpan first = file_.part(at, frame.bytes);
-    if (index.found) at += frame.bytes;
     while (at < file_.size()) at = read_run(at);
     if (frames_ == 0) return damaged("it has no frame of MP3");
     // Decoders believe what it says. It is worth keeping only for the silence that it tells them to leave out.
-    if (index.found && index.is_whole && index.frames == frames_) sound_.runs.insert(sound_.runs.begin(), first);
+    if (index.is_whole && index.frames == frames_) sound_.runs.insert(sound_.runs.begin(), first);
+    if (end_like_tags(sound_.runs)) return damaged("its last frame ends like a tag of a music player");
     return std::move(sound_);
   }
 
  private:
   // Reads frames up to the first other byte, and returns the place of the next frame. Other bytes are tags, or damage,
-  // where a decoder would search as well; two frames in a row are no accident.
+  // where a decoder would search as well; two frames in a row are no accident. An index is left out wherever it is: a
+  // decoder takes for the first frame the first one of which it can make samples.
   std::size_t read_run(std::size_t at) {
-    const std::size_t begin = at;
+    std::size_t begin = at;
     for (Mp3Frame frame = frame_at(at); frame.bytes != 0; frame = frame_at(at)) {
-      sound_.samples += frame.samples;
-      ++frames_;
+      const bool is_sound = !mp3_index(file_, at, frame).found;
+      if (!is_sound) add_run(begin, at);
       at += frame.bytes;
+      if (!is_sound) begin = at;
+      sound_.samples += is_sound ? frame.samples : 0;
+      frames_ += is_sound ? 1 : 0;
     }
-    if (at > begin) sound_.runs.push_back(file_.part(begin, at - begin));
+    add_run(begin, at);
     for (at = file_.find(0xFF, at + 1); at < file_.size(); at = file_.find(0xFF, at + 1)) {
       const std::size_t bytes = frame_at(at).bytes;
       if (bytes != 0 && frame_at(at + bytes).bytes != 0) return at;
     }
     return file_.size();
+  }
+  void add_run(std::size_t begin, std::size_t end) {
+    if (end > begin) sound_.runs.push_back(file_.part(begin, end - begin));
   }
   Mp3Frame frame_at(std::size_t at) const {
     return (file_.big32(at) & kSameBits) == kind_ ? mp3_frame(file_, at) : Mp3Frame{};
@@ -126,7 +153,7 @@ class Mp3Reader {
   const FileReader& file_;
   std::uint32_t kind_ = 0;
   std::uint64_t frames_ = 0;
-  PlainSound sound_{.format = Format::kMp3};
+  PlainSound sound_{.format = Format::kMp3, .channels = 2};
 };
 
 }  // namespace

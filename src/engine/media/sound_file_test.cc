@@ -203,18 +203,15 @@ TEST(Mp3File, FramesOfOtherKindsAreNotIts) {
   EXPECT_EQ(why_refused(changed(1, 0xE5)), "no frame of MP3 is where its tags end") << "MPEG 2.5, layer II";
 }
 
+Bytes changed_frame(Bytes frame, std::size_t at, ByteSpan bytes) {
+  std::ranges::copy(bytes, frame.begin() + static_cast<std::ptrdiff_t>(at));
+  return frame;
+}
+
 // The first frame may say how many there are, and decoders take memory for so many.
 TEST(Mp3File, AnIndexIsKeptOnlyIfItIsRight) {
   const Bytes frames = make_mp3(20);
-  const auto index = [](std::string_view name, std::uint32_t count) {
-    Bytes frame = make_mp3(1);
-    FileWriter says;
-    says.text(name);
-    says.big(1, 4);
-    says.big(count, 4);
-    std::ranges::copy(says.take(), frame.begin() + 4 + 17);
-    return frame;
-  };
+  const auto index = make_mp3_index;
   for (const std::string_view name : {"Xing", "Info"}) {
     EXPECT_EQ(plain_sound(joined({index(name, 20), frames})), joined({index(name, 20), frames}));
     EXPECT_EQ(plain_sound(joined({index(name, 0xFFFFFFFF), frames})), frames);
@@ -222,6 +219,62 @@ TEST(Mp3File, AnIndexIsKeptOnlyIfItIsRight) {
   }
   EXPECT_EQ(plain_sound(joined({index("VBRI", 20), frames})), frames);
   EXPECT_EQ(why_refused(index("Xing", 1)), "it has no frame of MP3");
+}
+
+// A decoder takes for the first frame the first one of which it can make samples.
+TEST(Mp3File, NoOtherIndexIsKept) {
+  const Bytes frames = make_mp3(20);
+  const Bytes huge = make_mp3_index("Info", 200'000'000);
+  // Its samples begin in a frame before it, which is not there.
+  const Bytes lost = changed_frame(make_mp3(1), 4, Bytes(1, std::byte{0x80}));
+  EXPECT_EQ(plain_sound(joined({make_mp3_index("Info", 5), huge, frames})), frames);
+  EXPECT_EQ(plain_sound(joined({make_mp3_index("Xing", 20), huge, frames})),
+            joined({make_mp3_index("Xing", 20), frames}));
+  EXPECT_EQ(plain_sound(joined({huge, make_mp3_index("Xing", 20), frames})), frames);
+  EXPECT_EQ(plain_sound(joined({lost, lost, huge, huge, frames})), joined({lost, lost, frames}));
+  EXPECT_EQ(plain_sound(joined({lost, text_of("damage"), huge, frames, huge})), joined({lost, frames}));
+  EXPECT_EQ(seconds_of(joined({frames, huge, frames})), seconds_of(joined({frames, frames})));
+  EXPECT_EQ(why_refused(joined({huge, huge})), "it has no frame of MP3");
+  // Where no decoder looks, the name is sound.
+  const Bytes elsewhere = changed_frame(make_mp3(1), 9, ByteSpan(huge).subspan(21, 12));
+  EXPECT_EQ(plain_sound(joined({elsewhere, frames})), joined({elsewhere, frames}));
+  EXPECT_EQ(plain_sound(joined({changed_frame(huge, 9, ByteSpan(make_mp3_index("Xing", 20)).subspan(21, 12)), frames})),
+            frames)
+      << "the right number stands where no decoder looks";
+}
+
+TEST(Mp3File, AnIndexIsFoundWhereDecodersLook) {
+  struct Kind {
+    std::uint32_t head;
+    std::size_t bytes;
+    std::size_t place;
+  };
+  for (const Kind& kind :
+       {Kind{0xFFFB90C0, 417, 21}, Kind{0xFFFA90C0, 417, 23}, Kind{0xFFFB9000, 417, 36}, Kind{0xFFFA9000, 417, 38},
+        Kind{0xFFF390C0, 261, 13}, Kind{0xFFF290C0, 261, 15}, Kind{0xFFF39000, 261, 21}, Kind{0xFFE39000, 522, 21},
+        Kind{0xFFFD9000, 522, 36}, Kind{0xFFFF90C0, 312, 21}}) {
+    FileWriter head;
+    head.big(kind.head, 4);
+    Bytes frame = head.take();
+    frame.resize(kind.bytes);
+    const Bytes index = changed_frame(frame, kind.place, ByteSpan(make_mp3_index("Info", 9)).subspan(21, 12));
+    const Bytes sound = joined({frame, frame});
+    EXPECT_EQ(plain_sound(joined({index, sound})), sound) << std::hex << kind.head;
+    EXPECT_EQ(plain_sound(joined({sound, index, sound})), joined({sound, sound})) << std::hex << kind.head;
+  }
+}
+
+// A decoder cuts off a tag, also one that is in the last frame, and searches the rest of that frame for others.
+TEST(Mp3File, ItsEndIsNoTag) {
+  const Bytes frames = make_mp3(3);
+  const std::string reason = "its last frame ends like a tag of a music player";
+  EXPECT_EQ(why_refused(changed_frame(frames, frames.size() - 128, text_of("TAG"))), reason);
+  EXPECT_EQ(why_refused(changed_frame(frames, frames.size() - 32, text_of("APETAGEX"))), reason);
+  for (const std::size_t place : {127U, 129U}) {
+    EXPECT_EQ(why_refused(changed_frame(frames, frames.size() - place, text_of("TAG"))), "it is accepted");
+  }
+  EXPECT_EQ(plain_sound(joined({frames, text_of("TAG"), Bytes(125)})), frames);
+  EXPECT_EQ(plain_sound(joined({frames, text_of("APETAGEX"), Bytes(24)})), frames);
 }
 
 // ---- samples ----
