@@ -102,7 +102,7 @@ class MtmdProjector final : public Projector {
   Result<BitmapHandle> decode_with_libmtmd(ByteSpan file, const MediaHead& head) const;
   Result<BitmapHandle> decode_picture(ByteSpan file, const MediaHead& head) const;
   Result<BitmapHandle> decode_sound(ByteSpan file, const MediaHead& head, bool only_count) const;
-  Result<ChunksHandle> read(ByteSpan file, bool only_head) const;
+  Result<ChunksHandle> read(ByteSpan file, const EncodeProgress* progress) const;
   Result<MediaPart> part_of(const mtmd_input_chunk& chunk) const;
   Result<std::vector<MediaPart>> parts_of(const mtmd_input_chunks& chunks) const;
   Status check_at_once(const mtmd_input_chunk& chunk, const MediaPart& part) const;
@@ -252,13 +252,17 @@ Result<BitmapHandle> MtmdProjector::decode_sound(ByteSpan file, const MediaHead&
   return BitmapHandle(mtmd_bitmap_init_from_audio(whole, padded.data()));
 }
 
-Result<ChunksHandle> MtmdProjector::read(ByteSpan file, bool only_head) const {
+// Reads only what the parts depend on if `progress` is null.
+Result<ChunksHandle> MtmdProjector::read(ByteSpan file, const EncodeProgress* progress) const {
+  const bool only_head = progress == nullptr;
   TRY_ASSIGN(const MediaHead head, read_head(file, options_.limits));
   if (head.format == Format::kWebp) TRY(check_webp_support());
   if (head.medium == Medium::kPicture && !description_.pictures) return unsupported("the model does not see pictures");
   if (head.medium == Medium::kSound && !description_.sound) return unsupported("the model does not hear sound");
   if (head.medium == Medium::kSound) {
     TRY_ASSIGN(const BitmapHandle sound, decode_sound(file, head, only_head));
+    // To prepare it for the encoder takes longer than to decode it, and cannot be ended.
+    if (!only_head && *progress && !(*progress)(0)) return aborted("the encoding was ended");
     return chunks_of(*sound);
   }
   // The head of a picture has all that its parts depend on.
@@ -315,7 +319,7 @@ double MtmdProjector::sound_seconds(ByteSpan file) const {
 
 Result<std::vector<MediaPart>> MtmdProjector::plan(ByteSpan file) const {
   return without_exceptions([&]() -> Result<std::vector<MediaPart>> {
-    TRY_ASSIGN(const ChunksHandle chunks, read(file, true));
+    TRY_ASSIGN(const ChunksHandle chunks, read(file, nullptr));
     return parts_of(*chunks);
   });
 }
@@ -363,7 +367,7 @@ Result<std::vector<EncodedChunk>> MtmdProjector::encode(ByteSpan file, std::size
 
 Result<std::vector<EncodedChunk>> MtmdProjector::encode_file(ByteSpan file, std::size_t first,
                                                              const EncodeProgress& progress) {
-  TRY_ASSIGN(const ChunksHandle chunks, read(file, false));
+  TRY_ASSIGN(const ChunksHandle chunks, read(file, &progress));
   TRY_ASSIGN(const std::vector<MediaPart> parts, parts_of(*chunks));
   TRY(check_head(file, parts));
   const auto all = static_cast<std::size_t>(std::ranges::count_if(parts, &MediaPart::is_chunk));
