@@ -58,7 +58,8 @@ class Projector {
   virtual const ProjectorDescription& description() const = 0;
 
   // Returns how many seconds of sound a file may have, as its head says: plan() takes time and memory by them, some
-  // milliseconds and 200 KB for each. 0: it is none, or beyond a limit. Takes no time for a picture.
+  // milliseconds and 200 KB for each. A sound that takes longer, of many channels or samples a second, counts as a
+  // longer one. 0: it is none, or beyond a limit. Takes no time for a picture.
   virtual double sound_seconds(ByteSpan /*file*/) const { return 0; }
   // Returns how many pixels a picture says that it has: encode() takes time by them. 0 for a sound. Takes no time.
   virtual std::uint64_t pixels(ByteSpan /*file*/) const { return 0; }

@@ -55,12 +55,17 @@ Result<MediaHead> check_sound(const PlainSound& sound, const MediaLimits& limits
   }
   if (sound.samples == 0) return damaged("it has no samples");
   const double seconds = static_cast<double>(sound.samples) / sound.rate;
-  if (seconds <= limits.seconds) {
-    return MediaHead{.medium = Medium::kSound, .format = sound.format, .seconds = seconds};
+  if (seconds > limits.seconds) {
+    return no_space("it is a sound of up to " + std::to_string(static_cast<std::uint64_t>(seconds)) +
+                    " seconds: at most " + std::to_string(static_cast<std::uint64_t>(limits.seconds)) +
+                    " are read: send it in parts");
   }
-  return no_space("it is a sound of up to " + std::to_string(static_cast<std::uint64_t>(seconds)) +
-                  " seconds: at most " + std::to_string(static_cast<std::uint64_t>(limits.seconds)) +
-                  " are read: send it in parts");
+  const std::uint64_t samples = sound.samples * sound.channels;
+  if (samples > limits.samples) {
+    return no_space("it is a sound of " + std::to_string(samples) + " samples in all channels: at most " +
+                    std::to_string(limits.samples) + " are read: send fewer channels or samples a second, or parts");
+  }
+  return MediaHead{.medium = Medium::kSound, .format = sound.format, .seconds = seconds, .samples = samples};
 }
 
 }  // namespace

@@ -51,10 +51,13 @@ struct MediaLimits {
   // Sound is decoded to 64 KB a second, and takes three times as much on the way to the projector: half an hour takes
   // 360 MB.
   double seconds = 1'800;
+  // Samples of all channels of a sound, each of which its decoder looks at: those of half an hour in stereo at 48,000
+  // Hz.
+  std::uint64_t samples = 1'800ULL * 48'000 * 2;
 };
 
 // The facts in the head of a file. A picture has a size, and the memory that its decoder takes at most; a sound has a
-// length, which for an MP3 is an upper bound.
+// length and a number of samples, which for an MP3 are upper bounds.
 struct MediaHead {
   Medium medium = Medium::kPicture;
   Format format = Format::kPng;
@@ -63,6 +66,7 @@ struct MediaHead {
   std::uint32_t frames = 1;
   std::uint64_t decoded_bytes = 0;
   double seconds = 0;
+  std::uint64_t samples = 0;  // of all channels
 };
 
 // Errors are a line that says what is wrong with the file, to be put after its name: kUnsupported (no format of these,

@@ -292,6 +292,21 @@ TEST(MediaHeadTest, LongSoundsAreRefusedByTheirHead) {
   EXPECT_EQ(refusal(promises), ErrorKind::kDamaged);
 }
 
+TEST(MediaHeadTest, SamplesOfAllChannelsAreBounded) {
+  EXPECT_EQ(read_head(make_wav(16'000), {})->samples, 16'000U);
+  EXPECT_TRUE(read_head(make_wav(16'000), {.samples = 16'000}).ok());
+  EXPECT_EQ(refusal(make_wav(16'000), {.samples = 15'999}), ErrorKind::kNoSpace);
+  EXPECT_EQ(read_head(make_wav(16'000), {.samples = 15'999}).error().message,
+            "it is a sound of 16000 samples in all channels: at most 15999 are read: send fewer channels or samples a "
+            "second, or parts");
+  std::vector<std::byte> wide = make_wav(16'000);
+  wide[22] = std::byte{16};  // channels
+  wide[32] = std::byte{32};  // bytes of a sample of each of them
+  EXPECT_EQ(read_head(wide, {})->samples, 16'000U) << "a thousand in each of 16 channels";
+  EXPECT_EQ(read_head(make_mp3(10), {})->samples, 2U * 11'520) << "as if all of its frames were in stereo";
+  EXPECT_TRUE(read_head(make_flac(make_wav(5'000)), {.samples = 5'000}).ok());
+}
+
 TEST(MediaHeadTest, OtherFormatsAreNamedAsUnsupported) {
   const auto file = [](std::string_view text) {
     const ByteSpan bytes = std::as_bytes(std::span(text));

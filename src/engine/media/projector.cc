@@ -314,7 +314,9 @@ Result<std::vector<MediaPart>> MtmdProjector::parts_of(const mtmd_input_chunks& 
 double MtmdProjector::sound_seconds(ByteSpan file) const {
   if (!begins_like_sound(file)) return 0;
   const auto head = read_head(file, options_.limits);
-  return head && head->medium == Medium::kSound ? head->seconds : 0;
+  if (!head || head->medium != Medium::kSound) return 0;
+  const double of_limit = static_cast<double>(head->samples) / static_cast<double>(options_.limits.samples);
+  return std::max(head->seconds, of_limit * options_.limits.seconds);
 }
 
 Result<std::vector<MediaPart>> MtmdProjector::plan(ByteSpan file) const {

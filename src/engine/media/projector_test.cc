@@ -386,6 +386,13 @@ TEST(EarTest, AClientThatLeavesEndsItAfterOneReading) {
   EXPECT_LT(decoded, prepared);
 }
 
+TEST(EarTest, ASoundOfManySamplesCountsAsALongerOne) {
+  const Pair pair("llama");
+  const auto projector = pair.load();
+  EXPECT_EQ(projector->sound_seconds(make_wav(192'000, 96'000)), 2);
+  EXPECT_EQ(projector->sound_seconds(make_wav(384'000, 384'000)), 4) << "one second of 96,000 samples, four times";
+}
+
 TEST(ProjectorLoadTest, SaysWhatIsWrong) {
   const Pair pair("gemma3");
   ProjectorOptions options = pair.options();
