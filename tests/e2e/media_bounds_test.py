@@ -8,7 +8,7 @@ import struct
 import threading
 import zlib
 
-from media_test import CHAT, KINDS, EachDialect, MediaCase, encoded, flac_silence, gif, memory_kib, mp3_silence, picture, png, png_chunk, reset_peak, text
+from media_test import CHAT, KINDS, EachDialect, MediaCase, encoded, flac_silence, gif, memory_kib, mp3_silence, picture, png, png_chunk, reset_peak, sum_of_flac, text
 from support import fresh_directory, main, model, reply_text, timings, user, words
 
 MIB = 1 << 20
@@ -35,6 +35,25 @@ def flac_head(samples, rate=16_000):
 def hidden_flac(samples, rate=16_000):
     """A tag with a foot: one decoder begins ten bytes after the other, and finds FLAC where that finds a frame of MP3."""
     return b"ID3\x04\0\x10\0\0\0\0" + b"\xff\xfb\x10\xc0" + bytes(6) + flac_head(samples, rate) + bytes(200)
+
+
+def mp3_index(frames):
+    return mp3_silence(0, says=frames)
+
+
+LOST_MP3_FRAME = b"\xff\xfb\x90\xc0\x80" + bytes(412)
+"""Its samples begin in a frame before it, which is not there: a decoder takes the next frame for the first one."""
+
+
+def wide_flac(frames, rate=655_350, channels=8):
+    """Each frame of 65,535 equal samples in each channel takes a few bytes."""
+    packed = rate << 44 | channels - 1 << 41 | 7 << 36 | frames * 65_535
+    file = b"fLaC\x80\0\0\x22" + struct.pack(">HH", 65_535, 65_535) + bytes(6) + packed.to_bytes(8, "big") + bytes(16)
+    for number in range(frames):
+        frame = b"\xff\xf8\x70" + bytes([channels - 1 << 4]) + chr(number).encode() + struct.pack(">H", 65_534)
+        frame += bytes([sum_of_flac(frame, 0x07, 8)]) + b"\0\1" * channels
+        file += frame + struct.pack(">H", sum_of_flac(frame, 0x8005, 16))
+    return file
 
 
 def gif_of_one_pixel(width, height):
@@ -120,6 +139,36 @@ class Memory(Heard):
             thread.join()
         self.assertLess(memory_kib(server, "VmHWM") - before, 192 << 10, "20 MB of samples, in base64 and out of it")
         self.assertEqual(self.heard_in_chat(server, wav(bytes(3_200)), "Is it alive?")[0], 200)
+
+    def test_only_a_right_number_of_frames_is_believed_wherever_it_stands(self):
+        server = self.start_to_hear()
+        self.assertEqual(self.heard_in_chat(server, wav(bytes(3_200)), "Is it alive?")[0], 200)
+        huge = mp3_index(200_000_000)
+        files = [mp3_index(5) + huge + mp3_silence(40), LOST_MP3_FRAME * 3 + huge + mp3_silence(40), mp3_index(40) + huge + mp3_silence(40)]
+        limit_memory(server, 1_024 * MIB)
+        reset_peak(server)
+        before = memory_kib(server, "VmHWM")
+        for number, file in enumerate(files):
+            for ask in (self.heard_in_chat, self.heard_in_responses, self.completion):
+                status, reply = ask(server, file, "What is said?")
+                self.assertEqual(status, 200, (number, reply))
+        self.assertLess(memory_kib(server, "VmHWM") - before, 64 << 10)
+
+    def test_samples_of_all_channels_have_a_bound(self):
+        """33 seconds of 12 KB, which a decoder would make 173 million samples of."""
+        server = self.start_to_hear("-c", 4_096)
+        reset_peak(server)
+        before = memory_kib(server, "VmHWM")
+        for ask in (self.heard_in_chat, self.heard_in_responses, self.completion):
+            status, reply = ask(server, wide_flac(330), "What is said?")
+            self.assertEqual(status, 400, reply)
+            self.assertIn("it is a sound of 173012400 samples in all channels: at most 172800000 are read", reply["error"]["message"])
+        few = {"type": "input_audio", "input_audio": {"data": encoded(wide_flac(165)), "format": "flac"}}
+        parts = [few] + [{**few, "input_audio": {"data": encoded(wide_flac(165 + i)), "format": "flac"}} for i in (1, 2, 3)]
+        status, reply = self.send(server, CHAT, {"messages": [{"role": "user", "content": [*parts, text("?")]}], "max_tokens": 1})
+        self.assertEqual(status, 400, reply)
+        self.assertIn("with it the request's sounds have up to", reply["error"]["message"])
+        self.assertLess(memory_kib(server, "VmHWM") - before, 64 << 10)
 
     def test_half_an_hour_of_sound_has_the_bound_that_is_documented(self):
         server = self.start_to_hear("-c", 16_384)
