@@ -1,9 +1,11 @@
 // Damaged pictures and sounds through libmtmd: each is refused with a reason, or read within bounds.
+// KVKEEP_TEST_SEED repeats a run; KVKEEP_MUTATED_FILES says how many files are tried.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <random>
 
@@ -24,6 +26,14 @@ std::vector<File> whole_files() {
   tagged.big(0x00100000, 4);  // a tag of no bytes, with a foot that is not there
   tagged.big(0, 2);
   tagged.add(make_mp3(30));
+  const File index = make_mp3_index("Info", 200'000);  // of 330 MB of samples
+  FileWriter counted;
+  counted.add(make_mp3_index("Xing", 30));
+  counted.add(make_mp3(30));
+  FileWriter counted_twice;
+  counted_twice.add(make_mp3_index("Xing", 5));
+  counted_twice.add(index);
+  counted_twice.add(make_mp3(30));
   return {make_png(64, 48),
           make_jpeg(64, 48),
           make_jpeg(64, 48, 4),
@@ -36,6 +46,9 @@ std::vector<File> whole_files() {
           make_float_wav(std::vector<float>(20'000, 0.5F)),
           make_flac(make_wav(20'000)),
           make_mp3(40),
+          index,
+          counted.take(),
+          counted_twice.take(),
           tagged.take()};
 }
 
@@ -57,7 +70,7 @@ class Mutator {
     const std::size_t at = below(below(3) == 0 ? file.size() : std::min<std::size_t>(file.size(), 64));
     const std::size_t end = at + below(std::min<std::size_t>(file.size() - at, 64) + 1);
     const auto place = file.begin() + static_cast<std::ptrdiff_t>(at);
-    switch (below(6)) {
+    switch (below(7)) {
       case 0: file[at] ^= static_cast<std::byte>(1U << below(8)); break;
       case 1: file[at] = static_cast<std::byte>(below(256)); break;
       case 2:
@@ -65,7 +78,8 @@ class Mutator {
         break;
       case 3: file.resize(below(file.size())); break;
       case 4: file.erase(place, file.begin() + static_cast<std::ptrdiff_t>(end)); break;
-      default: splice(file, at);
+      case 5: splice(file, at); break;
+      default: begin_with_another(file);
     }
   }
   void splice(File& file, std::size_t at) {
@@ -74,6 +88,10 @@ class Mutator {
     const std::size_t count = std::min<std::size_t>(other.size() - begin, below(512));
     const auto from = other.begin() + static_cast<std::ptrdiff_t>(begin);
     file.insert(file.begin() + static_cast<std::ptrdiff_t>(at), from, from + static_cast<std::ptrdiff_t>(count));
+  }
+  void begin_with_another(File& file) {
+    const File& other = files_[below(files_.size())];
+    file.insert(file.begin(), other.begin(), other.end());
   }
 
   std::mt19937_64 random_;
@@ -86,6 +104,22 @@ std::uint64_t most_memory_kib() {
   return static_cast<std::uint64_t>(usage.ru_maxrss);
 }
 
+#ifdef KVKEEP_MTMD
+
+// AddressSanitizer keeps for a while what was freed, which is more than the bound.
+#if defined(__SANITIZE_ADDRESS__)  // of g++
+constexpr bool kMemoryIsGivenBack = false;
+#elif defined(__has_feature)
+constexpr bool kMemoryIsGivenBack = !__has_feature(address_sanitizer);
+#else
+constexpr bool kMemoryIsGivenBack = true;
+#endif
+
+int count_of_files() {
+  const char* given = std::getenv("KVKEEP_MUTATED_FILES");
+  return given != nullptr ? std::atoi(given) : 300;
+}
+
 std::unique_ptr<Projector> load(const std::string& architecture) {
   llama::ModelOptions options = llama::tiny_options();
   options.path = llama::tiny_model_path(architecture);
@@ -93,22 +127,23 @@ std::unique_ptr<Projector> load(const std::string& architecture) {
   auto loaded = load_projector(
       {.path = llama::tiny_projector_path(architecture), .threads = 1, .use_gpu = false, .warmup = false},
       weights->model);
-  return loaded ? std::move(loaded).value() : nullptr;  // null: this program was built without libmtmd
+  EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message);
+  return loaded ? std::move(loaded).value() : nullptr;
 }
 
 TEST(MutatedFiles, AreRefusedOrReadWithinBounds) {
-  constexpr int kFiles = 300;
+  const int files = count_of_files();
   constexpr int kEncoded = 20;  // one of so many is not only decoded
   constexpr std::uint64_t kMostKib = 256 << 10;
   const auto eye = load("qwen3vl");
   const auto ear = load("llama");
-  if (!eye || !ear) return;
+  ASSERT_TRUE(eye && ear);
   ASSERT_TRUE(ear->encode(make_wav(16'000), 0, {}).ok());
   ASSERT_TRUE(eye->encode(make_png(64, 48), 0, {}).ok());
   const std::uint64_t before = most_memory_kib();
   Mutator mutator(test_seed());
   int read = 0;
-  for (int i = 0; i < kFiles; ++i) {
+  for (int i = 0; i < files; ++i) {
     const File file = mutator.next();
     Projector& projector = begins_like_sound(file) ? *ear : *eye;
     const auto parts = projector.plan(file);
@@ -123,10 +158,12 @@ TEST(MutatedFiles, AreRefusedOrReadWithinBounds) {
     EXPECT_NE(chunks.error().message, "it has more samples than were counted") << "file " << i;
     EXPECT_NE(chunks.error().message, "it has other parts than its head says") << "file " << i;
   }
-  EXPECT_GT(read, kFiles / 20);
-  EXPECT_LT(most_memory_kib() - before, kMostKib);
-  std::cout << read << " of " << kFiles << " files were read, in " << (most_memory_kib() - before) / 1'024 << " MiB\n";
+  EXPECT_GT(read, files / 20);
+  EXPECT_TRUE(!kMemoryIsGivenBack || most_memory_kib() - before < kMostKib);
+  std::cout << read << " of " << files << " files were read, in " << (most_memory_kib() - before) / 1'024 << " MiB\n";
 }
+
+#endif
 
 }  // namespace
 }  // namespace kvkeep::engine::media
