@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iostream>
+
 #include "testing/models/recorded_run.h"
 
 namespace kvkeep::engine::llama {
@@ -12,14 +15,17 @@ constexpr std::size_t kSingle = 140;  // tokens decoded one by one: past the win
 constexpr std::size_t kText = 400 + kSingle;
 constexpr std::size_t kMiddle = 4 * kSlice;
 constexpr std::size_t kLate = 8 * kSlice;
-// Results move by this much when other sequences come into the memory, although nothing is saved or restored: see
-// NoiseOfOthersIsWithinItsBound. A wrong state moves them by more: see AWrongStateShows.
-constexpr double kNoise = 0.02;
+// Results move a little when other sequences come into the memory, although nothing is saved or restored: by as much as
+// the processor's kernels make of other places of cells, which noise() measures. A wrong state moves them by several
+// times the most that is allowed: see AWrongStateShows.
+constexpr double kLeastNoise = 0.003;  // of last bits where no place of cells that noise() tries shows any
+constexpr double kMostNoise = 0.1;
 
 // A model and its undisturbed answers, once per program: a load tries the class in a child process.
 struct LoadedModel {
   std::unique_ptr<LlamaEngine> engine;
   std::map<std::vector<TokenId>, std::vector<Logits>> undisturbed;
+  double moved_by_others = -1;  // negative until it is measured
 };
 LoadedModel& loaded(const ClassModel& model) {
   static std::map<std::string, LoadedModel> models;
@@ -30,7 +36,10 @@ LoadedModel& loaded(const ClassModel& model) {
 
 class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
  protected:
-  MemoryRestoreTest() : engine_(loaded(GetParam()).engine.get()) { clear_all(); }
+  MemoryRestoreTest() : engine_(loaded(GetParam()).engine.get()) {
+    clear_all();
+    noise_ = noise();
+  }
   bool is_windowed() const { return engine_->memory().shape().window_tokens > 0; }
 
   void clear_all() {
@@ -47,6 +56,24 @@ class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
   double moved(SeqId seq, TokenSpan text, const std::vector<Logits>& expected) {
     return largest_difference(expected, go_on(*engine_, seq, text, kSingle));
   }
+  // The largest difference when another sequence comes before the text, or into its middle. Nothing is saved, restored,
+  // forked or cut. Begins with an empty memory, and leaves it empty.
+  double moved_by_others() {
+    double& most = loaded(GetParam()).moved_by_others;
+    if (most >= 0) return most;
+    const auto& expected = undisturbed(text_);
+    for (const std::size_t begin : {std::size_t{0}, kMiddle}) {
+      for (const std::size_t others : {5, 32, 333}) {
+        EXPECT_EQ(prefill(*engine_, kSecond, TokenSpan(text_).first(begin), kSlice), DecodeStatus::kOk);
+        EXPECT_EQ(prefill(*engine_, kFirst, make_prompt(others, 9), kSlice), DecodeStatus::kOk);
+        most = std::max(most, moved(kSecond, text_, expected));
+        clear_all();
+      }
+    }
+    return most;
+  }
+  // Returns how much results may move. Begins with an empty memory, and leaves it empty.
+  double noise() { return std::clamp(2 * moved_by_others(), kLeastNoise, kMostNoise); }
   // All that the memory has of the sequence. Rows are read token by token, since a window's cells may lie in any order.
   std::vector<std::vector<std::byte>> state_of(SeqId seq) {
     const cache::StateShape shape = engine_->memory().shape();
@@ -72,6 +99,7 @@ class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
 
   LlamaEngine* engine_;
   std::vector<TokenId> text_ = make_prompt(kText, 1);
+  double noise_ = 0;
 };
 
 TEST_P(MemoryRestoreTest, TheClassIsProvenAndDescribed) {
@@ -98,18 +126,13 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreAtAnyCut) {
     EXPECT_EQ(state_of(kSecond), computed) << "restored to " << end;
     // A restored window lies in other cells, so that sums have another order; an opaque state's order is not known.
     const bool same_order = !is_windowed() && !engine_->memory().shape().whole_points;
-    EXPECT_LE(moved(kSecond, text_, expected), same_order ? 0 : kNoise) << "restored to " << end;
+    EXPECT_LE(moved(kSecond, text_, expected), same_order ? 0 : noise_) << "restored to " << end;
   }
 }
 
-// Nothing is saved or restored, so that this is what the machine's kernels make of other cells.
-TEST_P(MemoryRestoreTest, NoiseOfOthersIsWithinItsBound) {
-  const auto& expected = undisturbed(text_);
-  for (const std::size_t others : {5, 32, 333}) {
-    clear_all();
-    ASSERT_EQ(prefill(*engine_, kFirst, make_prompt(others, 9), kSlice), DecodeStatus::kOk);
-    EXPECT_LE(moved(kSecond, text_, expected), kNoise) << "next to " << others << " tokens";
-  }
+TEST_P(MemoryRestoreTest, NoiseOfOthersIsFarBelowAWrongState) {
+  std::cout << "others move results by " << moved_by_others() << "\n";
+  EXPECT_LE(2 * moved_by_others(), kMostNoise);
 }
 
 TEST_P(MemoryRestoreTest, GoesOnAfterARestoreNextToOthers) {
@@ -119,7 +142,7 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreNextToOthers) {
   ASSERT_EQ(prefill(*engine_, kFirst, make_prompt(333, 9), kSlice), DecodeStatus::kOk);
   ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
   EXPECT_EQ(prefill(*engine_, kFirst, make_prompt(150, 10), kSlice), DecodeStatus::kOk);
-  EXPECT_LE(moved(kSecond, text_, expected), kNoise);
+  EXPECT_LE(moved(kSecond, text_, expected), noise_);
 }
 
 // As a scheduler restores next to a stream: rows in pieces that end anywhere, the leaf last, and between any two of
@@ -144,8 +167,8 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreBetweenTokensOfAnother) {
   }
   ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
   EXPECT_EQ(rows_of(), saved) << "byte for byte";
-  EXPECT_LE(largest_difference(undisturbed_other, logits), kNoise);
-  EXPECT_LE(moved(kSecond, text_, expected), kNoise);
+  EXPECT_LE(largest_difference(undisturbed_other, logits), noise_);
+  EXPECT_LE(moved(kSecond, text_, expected), noise_);
 }
 
 // Mutant: the state of another text at the same position. For sliceable models these are the last rows.
@@ -158,7 +181,7 @@ TEST_P(MemoryRestoreTest, AWrongStateShows) {
   const bool has_leaves = engine_->memory().shape().needs_points();
   ASSERT_TRUE((has_leaves ? right : wrong).restore_rows(kSecond, kLate).ok());
   ASSERT_TRUE(wrong.restore_last_leaf(kSecond).ok());
-  EXPECT_GT(moved(kSecond, text_, expected), 2 * kNoise);
+  EXPECT_GT(moved(kSecond, text_, expected), 2 * kMostNoise);
 }
 
 TEST_P(MemoryRestoreTest, SavingChangesNothing) {
@@ -174,8 +197,8 @@ TEST_P(MemoryRestoreTest, ForkAndSourceGoOnPastTheWindow) {
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kMiddle), kSlice), DecodeStatus::kOk);
   ASSERT_LE(engine_->memory().complete_from(kFirst), Position{kMiddle});
   ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
-  EXPECT_LE(moved(kSecond, branch, expected_branch), kNoise);
-  EXPECT_LE(moved(kFirst, text_, expected), kNoise);
+  EXPECT_LE(moved(kSecond, branch, expected_branch), noise_);
+  EXPECT_LE(moved(kFirst, text_, expected), noise_);
 }
 
 TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionIsCompleteOnceItsStateIsBack) {
@@ -186,9 +209,9 @@ TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionIsCompleteOnceItsStateIsBack) 
   ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
   EXPECT_EQ(engine_->memory().length(kSecond), Position{kMiddle});
   // The source is decoded on while the fork still waits for its state.
-  EXPECT_LE(moved(kFirst, text_, expected), kNoise);
+  EXPECT_LE(moved(kFirst, text_, expected), noise_);
   ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
-  EXPECT_LE(moved(kSecond, branch, expected_branch), kNoise);
+  EXPECT_LE(moved(kSecond, branch, expected_branch), noise_);
 }
 
 TEST_P(MemoryRestoreTest, RowsMayFollowAForkAndThenTheState) {
@@ -197,7 +220,7 @@ TEST_P(MemoryRestoreTest, RowsMayFollowAForkAndThenTheState) {
   ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle - 20}).ok());
   engine_->memory().clear(kFirst);
   ASSERT_TRUE(run.restore(kSecond, kLate).ok());
-  EXPECT_LE(moved(kSecond, text_, expected), kNoise);
+  EXPECT_LE(moved(kSecond, text_, expected), noise_);
 }
 
 TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
@@ -208,10 +231,10 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{kMiddle}));
     ASSERT_TRUE(run.restore_last_leaf(kFirst).ok());
-    EXPECT_LE(moved(kFirst, branch, expected_branch), is_windowed() ? kNoise : 0);
+    EXPECT_LE(moved(kFirst, branch, expected_branch), is_windowed() ? noise_ : 0);
     ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{kMiddle}));
     ASSERT_TRUE(run.restore(kFirst, kLate).ok());
-    EXPECT_LE(moved(kFirst, text_, expected), is_windowed() ? kNoise : 0);
+    EXPECT_LE(moved(kFirst, text_, expected), is_windowed() ? noise_ : 0);
   }
 }
 
@@ -221,7 +244,7 @@ TEST_P(MemoryRestoreTest, ACompleteSequenceGoesOn) {
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kLate), kSlice), DecodeStatus::kOk);
   ASSERT_LE(engine_->memory().complete_from(kFirst), Position{kLate});
   ASSERT_TRUE(engine_->memory().truncate(kFirst, std::max(engine_->memory().complete_from(kFirst), Position{1})));
-  EXPECT_LE(moved(kFirst, text_, expected), kNoise);
+  EXPECT_LE(moved(kFirst, text_, expected), noise_);
 }
 
 // libllama would decode with a wrong state or none, and return other text.
@@ -242,7 +265,7 @@ TEST_P(MemoryRestoreTest, ManySequencesGoOnTogether) {
   EXPECT_GE(count, 2);
   for (std::int32_t i = 1; i < count; ++i)
     ASSERT_TRUE(engine_->memory().fork(kFirst, SeqId{i}, Position{kMiddle}).ok());
-  for (std::int32_t i = 0; i < count; ++i) EXPECT_LE(moved(SeqId{i}, text_, expected), kNoise) << i;
+  for (std::int32_t i = 0; i < count; ++i) EXPECT_LE(moved(SeqId{i}, text_, expected), noise_) << i;
 }
 
 constexpr ClassModel kModels[] = {
