@@ -7,6 +7,8 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <iostream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -20,10 +22,12 @@ namespace kvkeep::engine::media {
 namespace {
 
 constexpr std::size_t kReply = 12;
-// Logits move by this much of their length when other sequences come into the memory or a window's cells lie in another
-// order, although all bytes are the same (measured: up to 0.01). A wrong picture moves them by more: see
-// OtherPicturesGiveOtherLogits. Texts are not compared: a wrong picture may leave the likeliest tokens as they are.
-constexpr double kNoiseOfOthers = 0.02;
+// Logits move by a share of their length when other sequences come into the memory or cells lie in another order,
+// although all bytes are the same: by as much as the processor's kernels make of it, which noise() measures. A wrong
+// picture moves them by more: see OtherPicturesGiveOtherLogits. Texts are not compared: a wrong picture may leave the
+// likeliest tokens as they are.
+constexpr double kLeastNoise = 0.003;  // of last bits where no order of cells that noise() tries shows any
+constexpr double kMostNoise = 0.1;
 
 DecodeStatus decode_chunk(LlamaEngine& engine, SeqId seq, const MadeChunk& chunk) {
   return engine.decode_media(
@@ -106,6 +110,7 @@ class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
     prompt_ =
         GetParam().projector.empty() ? make_mixed(GetParam(), engine_->description()) : projected_prompt(GetParam());
   }
+  void SetUp() override { noise_ = noise(); }
 
   cache::ModelMemory& memory() { return engine_->memory(); }
   bool has_rows() { return memory().rows_bytes(1) > 0; }
@@ -201,13 +206,50 @@ class MediaMemoryTest : public ::testing::TestWithParam<MediaModel> {
     return largest_difference(logits(seq, prompt_), expected);
   }
 
+  // The prompt's logits if so many tokens of another sequence come at each of the borders, and leave at the next one if
+  // `leaves`. Nothing is saved, restored, forked or cut. Begins with an empty memory, and leaves it empty.
+  std::vector<Logits> logits_among_others(const std::vector<std::size_t>& borders, std::size_t others, bool leaves) {
+    for (const std::size_t border : borders) {
+      compute(*engine_, kFirst, prompt_, border);
+      if (leaves) memory().clear(kSecond);
+      EXPECT_EQ(prefill(*engine_, kSecond, make_prompt(others, 77)), DecodeStatus::kOk);
+    }
+    if (leaves) memory().clear(kSecond);
+    std::vector<Logits> found = logits(kFirst, prompt_);
+    clear_all();
+    return found;
+  }
+  // The largest difference that other places and another order of cells make. The second border's others leave a hole
+  // before the first text, into which the cells of a chunk go.
+  double moved_by_others() {
+    static std::map<std::string, double> known;  // by the suite and the model
+    const auto& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string name = test.test_suite_name() + std::string(std::strrchr(test.name(), '/'));
+    if (const auto found = known.find(name); found != known.end()) return found->second;
+    const std::vector<Logits> expected = logits(kFirst, prompt_);
+    clear_all();
+    const std::vector<std::size_t> all(prompt_.borders.begin(), std::prev(prompt_.borders.end()));
+    double most = largest_difference(logits_among_others(all, 5, false), expected);
+    most = std::max(most, largest_difference(logits_among_others(all, 21, true), expected));
+    for (const std::size_t others : {5, 21, 33}) {
+      most = std::max(most, largest_difference(logits_among_others({0, all.front()}, others, true), expected));
+    }
+    std::cout << "others move logits by " << most << "\n";
+    return known[name] = most;
+  }
+  // Returns how much logits may move. Begins with an empty memory, and leaves it empty.
+  double noise() { return std::clamp(2 * moved_by_others(), kLeastNoise, kMostNoise); }
+
   void clear_all() {
     for (std::uint32_t i = 0; i < memory().sequence_count(); ++i) memory().clear(SeqId{static_cast<std::int32_t>(i)});
   }
 
   LlamaEngine* engine_;
   MixedPrompt prompt_;
+  double noise_ = 0;
 };
+
+TEST_P(MediaMemoryTest, NoiseOfOthersIsFarBelowAWrongPicture) { EXPECT_LE(2 * moved_by_others(), kMostNoise); }
 
 TEST_P(MediaMemoryTest, GoesOnAfterARestoreAtEveryBorder) {
   const std::vector<Logits> expected = logits(kFirst, prompt_);
@@ -220,14 +262,13 @@ TEST_P(MediaMemoryTest, GoesOnAfterARestoreAtEveryBorder) {
     if (!restore(kSecond, saved, border)) continue;
     ++restored;
     EXPECT_EQ(memory().length(kSecond).value(), border);
-    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "restored to " << border;
+    EXPECT_LE(moved(kSecond, expected), noise_) << "restored to " << border;
   }
   EXPECT_EQ(restored, restorable_borders());
 }
 
 // A chunk's cells fill a hole before those of the text, so that a piece with the end of the text begins with the chunk.
-// Attention adds up cells in their order, which moves logits as well (measured: up to 0.024), and by less than a wrong
-// picture does.
+// Attention adds up cells in their order, which moves logits as well.
 TEST_P(MediaMemoryTest, CellsOutOfOrderAreRestored) {
   const std::vector<Logits> expected = logits(kFirst, prompt_);
   clear_all();
@@ -239,7 +280,7 @@ TEST_P(MediaMemoryTest, CellsOutOfOrderAreRestored) {
     if (border == prompt_.ids.size()) continue;
     clear_all();
     if (!restore(kSecond, saved, border)) continue;
-    EXPECT_LE(moved(kSecond, expected), 2 * kNoiseOfOthers) << "restored to " << border;
+    EXPECT_LE(moved(kSecond, expected), noise_) << "restored to " << border;
   }
 }
 
@@ -279,10 +320,10 @@ TEST_P(MediaMemoryTest, ForksAndCutsAtBordersGoOn) {
     memory().clear(kSecond);
     ASSERT_TRUE(memory().fork(kFirst, kSecond, at).ok());
     if (!put_leaf(kSecond, saved, border)) continue;
-    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "forked at " << border;
+    EXPECT_LE(moved(kSecond, expected), noise_) << "forked at " << border;
     ASSERT_TRUE(memory().truncate(kSecond, at));
     ASSERT_TRUE(put_leaf(kSecond, saved, border));
-    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "cut at " << border;
+    EXPECT_LE(moved(kSecond, expected), noise_) << "cut at " << border;
     ++went_on;
   }
   EXPECT_EQ(went_on, restorable_borders());
@@ -295,7 +336,7 @@ TEST_P(MediaMemoryTest, ForksOfWholeSequencesGoOn) {
     compute(*engine_, kFirst, prompt_, border);
     memory().clear(kSecond);
     ASSERT_TRUE(memory().fork(kFirst, kSecond, Position{static_cast<std::uint32_t>(border)}).ok());
-    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "forked at " << border;
+    EXPECT_LE(moved(kSecond, expected), noise_) << "forked at " << border;
   }
 }
 
@@ -304,7 +345,9 @@ TEST_P(MediaMemoryTest, OtherPicturesGiveOtherLogits) {
   const std::vector<Logits> right = logits(kFirst, prompt_);
   clear_all();
   const MixedPrompt other = with_another_file(GetParam(), engine_->description(), prompt_);
-  EXPECT_GT(largest_difference(logits(kSecond, other), right), 2 * kNoiseOfOthers);
+  const double wrong = largest_difference(logits(kSecond, other), right);
+  std::cout << "another picture moves logits by " << wrong << "\n";
+  EXPECT_GT(wrong, 2 * noise_);
 }
 
 TEST_P(MediaMemoryTest, ACancelledChunkLeavesTheSequenceAsItWasOrEmpty) {
@@ -336,7 +379,7 @@ TEST_P(MediaMemoryTest, AChunkIsAbortedWhenNobodyWantsItAnyMore) {
   memory().clear(kSecond);
   compute(*engine_, kSecond, prompt_, begin);
   EXPECT_EQ(decode(1 << 30).first, DecodeStatus::kOk);
-  EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers);
+  EXPECT_LE(moved(kSecond, expected), noise_);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -419,7 +462,7 @@ TEST_P(MediaSlicesTest, RowsAreThoseOfOneCall) {
     compute_slices(kFirst, counts);
     if (HasFatalFailure()) return;
     EXPECT_EQ(state(), expected);
-    EXPECT_LE(moved(kFirst, expected_logits), kNoiseOfOthers);
+    EXPECT_LE(moved(kFirst, expected_logits), noise_);
   }
 }
 
@@ -438,8 +481,8 @@ TEST_P(MediaSlicesTest, AnotherSequenceDecodesInBetween) {
   };
   compute_slices(kFirst, {40, 3, 53, 64}, [&] { decode_other(1); });
   decode_other(kReply - other_logits.size());
-  EXPECT_LE(largest_difference(other_logits, other_expected), kNoiseOfOthers);
-  EXPECT_LE(moved(kFirst, expected), kNoiseOfOthers);
+  EXPECT_LE(largest_difference(other_logits, other_expected), noise_);
+  EXPECT_LE(moved(kFirst, expected), noise_);
 }
 
 TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
@@ -452,7 +495,7 @@ TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
   EXPECT_EQ(goes_back(), !memory().shape().points);
   if (goes_back()) {
     ASSERT_TRUE(memory().fork(kFirst, kSecond, begin).ok());
-    EXPECT_LE(moved(kSecond, expected), kNoiseOfOthers) << "forked";
+    EXPECT_LE(moved(kSecond, expected), noise_) << "forked";
   }
   if (goes_back()) {  // a fork may have left only the last window
     ASSERT_TRUE(memory().truncate(kFirst, begin));
@@ -460,7 +503,7 @@ TEST_P(MediaSlicesTest, AnUnfinishedChunkIsCutOff) {
   } else {
     memory().clear(kFirst);
   }
-  EXPECT_LE(moved(kFirst, expected), kNoiseOfOthers);
+  EXPECT_LE(moved(kFirst, expected), noise_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, MediaSlicesTest,

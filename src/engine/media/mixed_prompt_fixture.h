@@ -115,9 +115,19 @@ inline Projector& loaded_projector(const MediaModel& model) {
   return *projector;
 }
 
+// Samples that look random.
+inline std::vector<std::byte> make_noise(std::size_t samples, std::uint32_t seed) {
+  std::vector<float> noise;
+  for (std::uint32_t i = 0; i < samples; ++i) {
+    noise.push_back(static_cast<float>((i + seed * 7'919) * 2'654'435'761U >> 16) / 32'768.0F - 1.0F);
+  }
+  return make_float_wav(noise);
+}
+
 // Files of equal numbers have as many embeddings, whatever the seed.
 inline std::vector<std::byte> some_file(const Projector& projector, std::uint32_t number, std::uint32_t seed) {
-  if (!projector.description().pictures) return make_wav(8'000 * (number + 1) + 1'000 * seed);
+  const std::uint32_t samples = 8'000 * (number + 1) + 1'000;
+  if (!projector.description().pictures) return seed == 1 ? make_wav(samples) : make_noise(samples, seed);
   constexpr std::pair<std::uint32_t, std::uint32_t> kSides[] = {{96, 64}, {40, 200}, {64, 64}, {200, 40}};
   return make_png(kSides[number].first, kSides[number].second, seed + 10 * number);
 }
