@@ -76,6 +76,8 @@ class FileSystem {
   virtual Status set_modified(const std::string& path, std::int64_t modified_ns) = 0;
   // kBusy if another process (or another FileLock of this one) holds the lock. Makes the file, which must stay there.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
+  // Any number may share the lock. kBusy while lock() holds it, which in turn fails while any share is held.
+  virtual Result<std::unique_ptr<FileLock>> lock_shared(const std::string& path) = 0;
   // Returns the space of the file system of `path`, which need not exist yet.
   virtual Result<Space> space(const std::string& path) = 0;
 };

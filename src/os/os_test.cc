@@ -140,6 +140,18 @@ TEST_F(FileSystemTest, ALockHasOneHolder) {
   EXPECT_TRUE(files_.lock(path("lock")).ok());
 }
 
+TEST_F(FileSystemTest, ALockIsSharedByAnyNumberOrHeldByOne) {
+  auto first = files_.lock_shared(path("lock"));
+  auto second = files_.lock_shared(path("lock"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  first->reset();
+  EXPECT_EQ(kind_of(files_.lock(path("lock"))), ErrorKind::kBusy);
+  second->reset();
+  const auto whole = files_.lock(path("lock"));
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(kind_of(files_.lock_shared(path("lock"))), ErrorKind::kBusy);
+}
+
 TEST_F(FileSystemTest, ALockThatWasRemovedOrReplacedIsNotInPlace) {
   auto lock = files_.lock(path("lock"));
   ASSERT_TRUE(lock.ok());

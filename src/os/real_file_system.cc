@@ -187,6 +187,16 @@ Result<std::vector<FileInfo>> read_directory(DIR* stream, const std::string& dir
   return std::move(parts.front());
 }
 
+Result<std::unique_ptr<FileLock>> lock_file(const std::string& path, int kind) {
+  Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT, 0600);
+  if (!descriptor.valid()) return system_error("open", path);
+  if (uninterrupted([&] { return ::flock(descriptor.get(), kind | LOCK_NB); }) != 0) {
+    if (errno == EWOULDBLOCK) return busy("lock " + path + ": another process holds it");
+    return system_error("lock", path);
+  }
+  return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(std::move(descriptor), path));
+}
+
 class RealFileSystem final : public FileSystem {
  public:
   Result<std::unique_ptr<File>> create(const std::string& path) override {
@@ -242,15 +252,8 @@ class RealFileSystem final : public FileSystem {
     return {};
   }
 
-  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT, 0600);
-    if (!descriptor.valid()) return system_error("open", path);
-    if (uninterrupted([&] { return ::flock(descriptor.get(), LOCK_EX | LOCK_NB); }) != 0) {
-      if (errno == EWOULDBLOCK) return busy("lock " + path + ": another process holds it");
-      return system_error("lock", path);
-    }
-    return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(std::move(descriptor), path));
-  }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override { return lock_file(path, LOCK_EX); }
+  Result<std::unique_ptr<FileLock>> lock_shared(const std::string& path) override { return lock_file(path, LOCK_SH); }
 
   Result<Space> space(const std::string& path) override {
     struct statvfs info{};

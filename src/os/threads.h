@@ -43,9 +43,12 @@ std::int64_t thread_cpu_ns();
 // The processors that this process may run on, ascending.
 std::vector<std::uint32_t> allowed_processors();
 
-// Places the calling thread on these processors, at least one of them allowed, and gives it a priority: -1 runs it only
-// where no other thread wants to, 0 changes nothing, 1 to 3 put it before all normal threads. kInvalid if the system
-// does not permit that.
+// From now on the calling thread gets little of a processor that others want as well: about one part in 70 (nice 19).
+void let_others_go_first();
+
+// Places the calling thread on these processors, at least one of them allowed, and gives it a priority: -1 lets it wait
+// for its turn where other threads interrupt (SCHED_BATCH), 0 changes nothing, 1 to 3 put it before all normal threads.
+// kInvalid if the system does not permit that.
 Status place_this_thread(const std::vector<std::uint32_t>& processors, int priority);
 // Returns what that call would return for the priority, on a thread of its own.
 Status check_priority(int priority);

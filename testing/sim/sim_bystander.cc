@@ -43,6 +43,9 @@ Status SimBystander::set_modified(const std::string& path, std::int64_t modified
 Result<std::unique_ptr<os::FileLock>> SimBystander::lock(const std::string& path) {
   return act([&] { return files_.lock(path); });
 }
+Result<std::unique_ptr<os::FileLock>> SimBystander::lock_shared(const std::string& path) {
+  return act([&] { return files_.lock_shared(path); });
+}
 Result<os::Space> SimBystander::space(const std::string& path) {
   return act([&] { return files_.space(path); });
 }

@@ -32,6 +32,7 @@ class SimBystander final : public os::FileSystem {
   Status sync_directory(const std::string& directory) override;
   Status set_modified(const std::string& path, std::int64_t modified_ns) override;
   Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override;
+  Result<std::unique_ptr<os::FileLock>> lock_shared(const std::string& path) override;
   Result<os::Space> space(const std::string& path) override;
 
  private:

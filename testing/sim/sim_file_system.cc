@@ -61,14 +61,16 @@ class SimFile final : public os::File {
 
 class SimFileLock final : public os::FileLock {
  public:
-  SimFileLock(SimFileSystem& files, std::string path, SimFileSystem::InodePointer inode)
+  SimFileLock(SimFileSystem& files, std::string path, SimFileSystem::InodePointer inode, SimFileSystem::Holder holder)
       : files_(files),
         path_(std::move(path)),
         inode_(std::move(inode)),
-        process_(files.acting_),
-        boot_(files.boots_[process_]) {}
+        holder_(holder),
+        boot_(files.boots_[holder.process]) {}
   ~SimFileLock() override {
-    if (boot_ == files_.boots_[process_]) files_.locked_.erase(inode_);
+    if (boot_ != files_.boots_[holder_.process]) return;
+    const auto [first, last] = files_.locked_.equal_range(inode_);
+    files_.locked_.erase(std::find_if(first, last, [&](const auto& lock) { return lock.second == holder_; }));
   }
   bool in_place() override {
     const auto named = files_.seen_.find(path_);
@@ -79,7 +81,7 @@ class SimFileLock final : public os::FileLock {
   SimFileSystem& files_;
   const std::string path_;
   const SimFileSystem::InodePointer inode_;
-  const std::size_t process_;
+  const SimFileSystem::Holder holder_;
   const std::uint64_t boot_;
 };
 
@@ -100,7 +102,7 @@ void SimFileSystem::set_pace(SimClock& clock, Pace pace) {
 
 void SimFileSystem::end_process(std::size_t process) {
   ++boots_[process];
-  std::erase_if(locked_, [&](const auto& lock) { return lock.second == process; });
+  std::erase_if(locked_, [&](const auto& lock) { return lock.second.process == process; });
 }
 
 void SimFileSystem::kill() {
@@ -315,7 +317,7 @@ Status SimFileSystem::set_modified(const std::string& path, std::int64_t modifie
   return {};
 }
 
-Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& path) {
+Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock_file(const std::string& path, bool shares) {
   const Outcome outcome = begin_operation(Operation::kLock);
   if (outcome != Outcome::kWorks) return failed(outcome, "lock");
   if (!seen_.contains(path)) {
@@ -325,8 +327,12 @@ Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& pat
     TRY(change_names("lock", {"", path, inode}, outcome));
   }
   const InodePointer inode = seen_[path];
-  if (!locked_.emplace(inode, acting_).second) return busy("locked: " + path);
-  return std::unique_ptr<os::FileLock>(std::make_unique<SimFileLock>(*this, path, inode));
+  const auto [first, last] = locked_.equal_range(inode);
+  const bool is_free = std::all_of(first, last, [&](const auto& lock) { return shares && lock.second.shares; });
+  if (!is_free) return busy("locked: " + path);
+  const Holder holder{.process = acting_, .shares = shares};
+  locked_.emplace(inode, holder);
+  return std::unique_ptr<os::FileLock>(std::make_unique<SimFileLock>(*this, path, inode, holder));
 }
 
 Result<os::Space> SimFileSystem::space(const std::string& /*path*/) {

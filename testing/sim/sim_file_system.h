@@ -98,7 +98,8 @@ class SimFileSystem final : public os::FileSystem {
   Result<std::vector<os::FileInfo>> list(const std::string& directory) override;
   Status sync_directory(const std::string& directory) override;
   Status set_modified(const std::string& path, std::int64_t modified_ns) override;
-  Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override;
+  Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override { return lock_file(path, false); }
+  Result<std::unique_ptr<os::FileLock>> lock_shared(const std::string& path) override { return lock_file(path, true); }
   Result<os::Space> space(const std::string& path) override;
 
  private:
@@ -134,6 +135,7 @@ class SimFileSystem final : public os::FileSystem {
   // A dying operation may or may not have taken effect.
   bool takes_effect(Outcome outcome);
   Status remove_directory(const std::string& path, Outcome outcome);
+  Result<std::unique_ptr<os::FileLock>> lock_file(const std::string& path, bool shares);
   Status change_names(const char* operation, Change change, Outcome outcome);
   static void apply(const Change& change, Names& names);
   void tear(Inode& inode);
@@ -165,8 +167,13 @@ class SimFileSystem final : public os::FileSystem {
   // By process: 0 is the one under test, 1 the bystander.
   void end_process(std::size_t process);
   std::size_t acting_ = 0;
-  std::array<std::uint64_t, 2> boots_ = {};     // handles and locks of an earlier process are dead
-  std::map<InodePointer, std::size_t> locked_;  // and by which process
+  std::array<std::uint64_t, 2> boots_ = {};  // handles and locks of an earlier process are dead
+  struct Holder {
+    std::size_t process = 0;
+    bool shares = false;
+    bool operator==(const Holder&) const = default;
+  };
+  std::multimap<InodePointer, Holder> locked_;
   std::function<void()> interruption_;
   std::int64_t tick_ns_ = 1'600'000'000'000'000'000;
 };
