@@ -165,9 +165,10 @@ std::vector<Flag> model_flags(ServeOptions& options) {
        .effect = "Replace values in the model's metadata; types are int, float, bool and str.",
        .assign = appended_to(model.kv_overrides, parse_metadata_overrides)},
       {.spelling = "--model-hash KIND",
-       .effect = "How a model is recognised: fast reads all of its file once, in the background, and knows it again by "
-                 "inode, "
-                 "size and times; full reads every byte at each start.",
+       .effect =
+           "How a model is recognised: fast reads all of its file once (in the background; before it serves with "
+           "--share, or if stored state may be of another file of at most 1 GiB) and knows it again by inode, size "
+           "and times; full reads every byte at each start.",
        .assign = choice_into(model.full_model_hash, {{"fast", false}, {"full", true}})},
       {.spelling = "--chat-template NAME",
        .environment = "LLAMA_ARG_CHAT_TEMPLATE",

@@ -542,7 +542,7 @@ Status run_serve(const ServeOptions& options) {
 
   const bool cacheable = engine->memory().shape().cacheable;
   const bool is_guarded = cacheable && seen && !options.model.full_model_hash;
-  const auto guard = is_guarded ? std::make_unique<WeightsGuard>(*seen) : nullptr;
+  const auto guard = is_guarded ? std::make_unique<WeightsGuard>(*seen, [&] { return signals.pending(); }) : nullptr;
   TRY_ASSIGN(DiskTier disk, open_disk_of(*engine, options, guard.get()));
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
   TRY_ASSIGN(OpenedShare shared, open_share(std::move(shared_engine), options.shared, files.share_key, model,

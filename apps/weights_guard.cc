@@ -39,14 +39,13 @@ class Throttle {
 
 void tell(const std::string& directory, const store::ClaimReport& found) {
   if (found.removed > 0) {
-    spdlog::warn(
-        "kv disk: removed {} {} from {}: another model file computed that state, which differs from this one between "
-        "the samples that name both",
-        found.removed, found.removed == 1 ? "file" : "files", directory);
+    spdlog::warn("kv disk: removed {} {} from {}: {}", found.removed, found.removed == 1 ? "file" : "files", directory,
+                 found.is_noted ? "another model file computed that state, which differs from this one between the "
+                                  "samples that name both"
+                                : "nothing says any more which model file computed that state");
   } else if (found.others_live) {
     spdlog::warn(
-        "kv disk: another model file computed the state in {}, and other servers use the directory: this server keeps "
-        "its state in memory until they have stopped",
+        "kv disk: servers of another model file use {}: this server keeps its state in memory until they have stopped",
         directory);
   } else if (found.whose == store::Whose::kUnknown) {
     spdlog::info(
@@ -89,7 +88,8 @@ Result<FingerprintHash> former_fingerprint(const std::string& path, const std::s
   return engine::llama::fingerprint_hash(std::string(text).replace(value, former.hex().size(), former.hex()));
 }
 
-WeightsGuard::WeightsGuard(SeenFiles seen) : seen_(std::move(seen)) {
+WeightsGuard::WeightsGuard(SeenFiles seen, std::function<bool()> ends)
+    : seen_(std::move(seen)), ends_(std::move(ends)) {
   const auto now = see_files(seen_.path);
   changed_ = !now || now->mark != seen_.mark;
   if (changed_) spdlog::warn("{} changed while it was loaded: stored state is neither used nor added to", seen_.path);
@@ -124,7 +124,7 @@ Status WeightsGuard::take() const {
 Result<ModelHash> WeightsGuard::read_files(bool throttled) {
   Throttle throttle;
   const auto after = [&]() -> Status {
-    if (stopping_) return aborted("reading the model's files was stopped");
+    if (stopping_ || (ends_ && ends_())) return aborted("reading the model's files was stopped");
     if (throttled) throttle.read_another_mebibyte();
     return {};
   };
@@ -157,12 +157,10 @@ std::unique_ptr<WeightsGuard::Reading> WeightsGuard::read_in_background(std::fun
 WeightsGuard::Reading::Reading(WeightsGuard& guard, std::function<void()> known)
     : guard_(guard), thread_(os::make_thread_executor("model-hash")) {
   thread_->post([this, known = std::move(known)] {
-    (void)os::place_this_thread({}, -1).ok();  // without it the rate is still bounded
+    os::let_others_go_first();
     if (!guard_.claim_->hash()) {
       const auto hash = guard_.read_files(true);
-      if (!hash && hash.error().kind != ErrorKind::kAborted) {
-        spdlog::warn("cannot read all of the model's files: {}", hash.error().message);
-      }
+      if (!hash && !guard_.stopping_) spdlog::warn("cannot read all of the model's files: {}", hash.error().message);
       if (!hash) return;
       guard_.note(*hash);
     }

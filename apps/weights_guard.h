@@ -36,8 +36,9 @@ Result<FingerprintHash> former_fingerprint(const std::string& path, const std::s
 // Thread safe after use_directory().
 class WeightsGuard {
  public:
-  // `seen` before the model was loaded. A file that changed since belongs to no state.
-  explicit WeightsGuard(SeenFiles seen);
+  // `seen` before the model was loaded. A file that changed since belongs to no state. Readings end when `ends` returns
+  // true, which is asked after each mebibyte, on any thread.
+  explicit WeightsGuard(SeenFiles seen, std::function<bool()> ends = {});
   ~WeightsGuard();
   WeightsGuard(const WeightsGuard&) = delete;
   WeightsGuard& operator=(const WeightsGuard&) = delete;
@@ -47,7 +48,7 @@ class WeightsGuard {
   std::function<Status()> use_directory(const store::Layout& layout);
   // Returns the hash, and reads the files now if it is not known: for tiers that cannot wait.
   Result<ModelHash> hash_now();
-  // Reads the files on a thread that runs where no other wants to, at most kBytesPerSecond, unless their hash is known.
+  // Reads the files on a thread that others go before, at most kBytesPerSecond, unless their hash is known.
   // Calls `known` when it is; both must outlive the result, which ends the reading.
   class Reading;
   std::unique_ptr<Reading> read_in_background(std::function<void()> known);
@@ -62,11 +63,11 @@ class WeightsGuard {
   Status take() const;
 
   const SeenFiles seen_;
+  const std::function<bool()> ends_;
   bool changed_ = false;  // while the model was loaded
   bool read_at_once_ = false;
   std::string root_;
   std::unique_ptr<store::DirectoryClaim> claim_;  // null without a disk tier
-  std::optional<ModelHash> hash_;                 // without a disk tier
   std::atomic<bool> stopping_ = false;
 };
 

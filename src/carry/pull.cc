@@ -155,8 +155,8 @@ class Pull {
       note.path.clear();  // others wrote it: no file is opened because a note says so
       note.first_used_s = target_.now_s;
     }
-    TRY(store::join_weights(files_, directory_,
-                            from_.note ? store::parse_model_hash(from_.note->weights) : std::nullopt));
+    TRY_ASSIGN(share_, store::join_weights(files_, store::make_layout(target_.root, *from_.fingerprint),
+                                           from_.note ? store::parse_model_hash(from_.note->weights) : std::nullopt));
     note.devices = {target_.device.empty() ? std::string(inspect::kUnknownDevice) : target_.device};
     return inspect::write_model_note(files_, directory_, note);
   }
@@ -299,6 +299,7 @@ class Pull {
   const PullTarget& target_;
   const CarryOptions& options_;
   const std::string directory_;
+  std::unique_ptr<os::FileLock> share_;  // of the directory's lock
   std::optional<inspect::ModelNote> note_;
   std::vector<store::FoundSegment> all_;   // files of the directory, then those to come
   std::size_t own_files_ = 0;              // of the directory

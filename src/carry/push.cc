@@ -166,8 +166,11 @@ class Push {
       return false;
     }
     auto& [header, payload] = *read;
-    const Status written =
-        warehouse_.put({.segment = std::move(header), .path = lineage_.path(file), .payload = std::move(payload)});
+    Status written = store::check_weights_stayed(files_, model_.path, model_.weights);
+    if (written.ok()) {
+      written =
+          warehouse_.put({.segment = std::move(header), .path = lineage_.path(file), .payload = std::move(payload)});
+    }
     if (!written.ok()) {
       report_.stopped = written.error().message;
       report_.left.add(size_of(file));

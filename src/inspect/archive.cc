@@ -47,6 +47,7 @@ Status append_file(os::FileSystem& files, const ModelDirectory& model, const sto
   const auto checked = store::check_segment(files, model.path, file.info.name, model.fingerprint);
   if (!checked) return Error{checked.error().kind, file.info.name + ": " + checked.error().message};
   TRY_ASSIGN(const std::unique_ptr<os::File> from, files.open(model.path + "/" + file.info.name));
+  TRY(store::check_weights_stayed(files, model.path, model.weights));
   TRY(to.append(format::encode_archive_number(checked->read.value())));
   return copy(*from, checked->read, to);
 }
@@ -376,7 +377,8 @@ class Writing {
       const auto noted = std::ranges::find(contents_.notes, fingerprint, &std::pair<FingerprintHash, ModelNote>::first);
       const auto weights =
           noted != contents_.notes.end() ? store::parse_model_hash(noted->second.weights) : std::nullopt;
-      TRY(store::join_weights(files_, options_.root + "/" + fingerprint.hex(), weights));
+      TRY_ASSIGN(auto share, store::join_weights(files_, store::make_layout(options_.root, fingerprint), weights));
+      shares_.push_back(std::move(share));
     }
     return {};
   }
@@ -432,6 +434,7 @@ class Writing {
   const ImportOptions& options_;
   std::vector<std::pair<std::string, std::string>> waiting_;  // temporary name and path
   std::vector<std::string> named_;
+  std::vector<std::unique_ptr<os::FileLock>> shares_;  // of the models' directories
   std::set<std::string> absent_;  // directories of models that were not there, and which of them were made
   std::set<std::string> made_;
 };

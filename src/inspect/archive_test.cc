@@ -48,9 +48,11 @@ class Archives : public testing::Test {
       options.own_mark = "import-1";
       return import_files(files, kArchive, options);
     }
+    // All files but the empty ones of locks.
     std::size_t count() const {
-      return static_cast<std::size_t>(
-          std::ranges::count_if(files.paths(), [](const std::string& path) { return path.starts_with("/other/"); }));
+      return static_cast<std::size_t>(std::ranges::count_if(files.paths(), [](const std::string& path) {
+        return path.starts_with("/other/") && !path.ends_with(store::kUsersSuffix);
+      }));
     }
     bool clean() {
       sim::SimExecutor executor;

@@ -192,6 +192,7 @@ Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const Mode
   for (const os::FileInfo& info : listed) {
     const bool advisory = is_advisory(info);
     if (!info.is_regular || known.contains(info.name)) continue;
+    if (info.name == store::kWeightsName) continue;  // whose a living server's next files are
     if (!advisory && !store::is_segment_name(info.name)) continue;
     removals.push_back({model.path, info.name, os::physical_size(info.size), advisory ? Why::kAdvisory : Why::kAsked});
   }

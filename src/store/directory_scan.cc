@@ -132,8 +132,9 @@ namespace {
 // A name that file systems have at their root: a cache may have a file system for itself.
 constexpr std::string_view kRecoveredName = "lost+found";
 
-// Advice in the root, whole or as a process that died left it.
+// A lock of users, or advice in the root, whole or as a process that died left it.
 bool is_root_note(std::string_view name) {
+  if (name.ends_with(kUsersSuffix)) return is_fingerprint_name(name.substr(0, name.size() - kUsersSuffix.size()));
   if (name.ends_with(kTemporarySuffix)) name.remove_suffix(kTemporarySuffix.size());
   return name == kWritesName || name == kModelHashesName || name == kClassTrialsName;
 }

@@ -13,7 +13,8 @@ Layout make_layout(std::string root, const FingerprintHash& fingerprint) {
           .lock = prefix + std::string(kLockName),
           .servers = prefix + std::string(kServersName),
           .writes = prefix + std::string(kWritesName),
-          .index = own + "/" + std::string(kIndexName)};
+          .index = own + "/" + std::string(kIndexName),
+          .users = own + std::string(kUsersSuffix)};
 }
 
 bool is_segment_name(std::string_view name) { return format::is_file_name(name); }

@@ -7,6 +7,7 @@
 //   <root>/model-hashes              hashes of whole model files, so that each is read once (weights.h)
 //   <root>/class-trials              what trials of models' memory classes found (engine/llama/memory_class.h)
 //   <root>/quarantine/               damaged files, a few
+//   <root>/<fingerprint hex>.users   held by all servers that use that directory (weights.h)
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
 //       <hash>-<hash>.<kind>.kvs     window rows, points, whole states
@@ -36,6 +37,7 @@ struct Layout {
   std::string servers;
   std::string writes;
   std::string index;
+  std::string users;
 };
 
 inline constexpr std::string_view kQuarantineName = "quarantine";
@@ -52,6 +54,7 @@ inline constexpr std::string_view kDistrustName = "distrusted";
 inline constexpr std::string_view kWeightsName = "weights";
 inline constexpr std::string_view kModelHashesName = "model-hashes";
 inline constexpr std::string_view kClassTrialsName = "class-trials";
+inline constexpr std::string_view kUsersSuffix = ".users";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 Layout make_layout(std::string root, const FingerprintHash& fingerprint);

@@ -123,16 +123,31 @@ bool may_join(bool has_state, const Weights& noted, const std::optional<ModelHas
   return !has_state || !added;
 }
 
-Status join_weights(os::FileSystem& files, const std::string& directory, const std::optional<ModelHash>& added) {
-  TRY_ASSIGN(const Weights noted, read_weights(files, directory));
-  const auto state = names_of_state(files, directory);
+Result<std::unique_ptr<os::FileLock>> join_weights(os::FileSystem& files, const Layout& layout,
+                                                   const std::optional<ModelHash>& added) {
+  auto alone = files.lock(layout.users);
+  if (!alone && alone.error().kind != ErrorKind::kBusy) return alone.error();
+  TRY_ASSIGN(const Weights noted, read_weights(files, layout.own));
+  const auto state = names_of_state(files, layout.own);
   if (!state && state.error().kind != ErrorKind::kNotFound) return state.error();
   if (!may_join(state && !state->empty(), noted, added)) {
-    return invalid(directory +
+    return invalid(layout.own +
                    " has state that another model file computed, or one that no server has read yet: serve the model "
                    "from that directory for a while first, or remove what is there with kvkeep cache rm --model");
   }
-  return state && added && !noted.hash ? write_weights(files, directory, {.hash = added, .mark = {}}) : Status();
+  if (alone && state && added && !noted.hash) TRY(write_weights(files, layout.own, {.hash = added, .mark = {}}));
+  if (alone) alone->reset();
+  TRY_ASSIGN(auto share, files.lock_shared(layout.users));
+  TRY_ASSIGN(const Weights now, read_weights(files, layout.own));
+  if (!may_join(true, now, added)) return busy("another process takes " + layout.own + ": try again");
+  return share;
+}
+
+Status check_weights_stayed(os::FileSystem& files, const std::string& directory, const Weights& before) {
+  TRY_ASSIGN(const Weights now, read_weights(files, directory));
+  // The mark changes with a copy of the same files, and the hash is noted later than the mark.
+  const bool same = before.hash ? now.hash == before.hash : now.mark == before.mark;
+  return same ? Status() : aborted("a server of another model file took " + directory + " meanwhile");
 }
 
 std::optional<ModelHash> parse_model_hash(std::string_view text) { return parse_hash<ModelHash>(text); }
@@ -148,7 +163,7 @@ std::optional<std::string> find_kept(os::FileSystem& files, const std::string& p
 
 Status keep(os::FileSystem& files, const std::string& path, const std::string& name, const std::string& text) {
   if (name.size() != kHexDigits || text.size() > kMostKeptBytes || text.find('\n') != std::string::npos) {
-    return invalid("nothing that fits a line");
+    return invalid("the name or the text does not fit a line");
   }
   std::vector<std::string> lines = read_lines(files, path);
   std::erase_if(lines, [&](const std::string& line) { return line.starts_with(name + " "); });
@@ -194,39 +209,54 @@ std::optional<ModelHash> DirectoryClaim::hash() const {
 
 Weights DirectoryClaim::own() const { return {.hash = hash(), .mark = mark_}; }
 
-// Of two servers that find no note, one leaves it.
-Status DirectoryClaim::note(const Weights& noted, const Weights& now) const {
-  if (noted.hash || noted.mark) return write_weights(files_, layout_.own, now);
-  const std::string path = path_in(layout_.own, kWeightsName);
-  auto made = files_.create(path);
-  if (!made && made.error().kind == ErrorKind::kInvalid) {
-    TRY_ASSIGN(const Weights there, read_weights(files_, layout_.own));
-    if (there.hash || there.mark) return busy("another server takes " + layout_.own);
-    return write_weights(files_, layout_.own, now);  // a damaged note
-  }
-  if (!made) return made.error();
-  const std::string text = text_of(now);
-  TRY((*made)->append(std::as_bytes(std::span(text))));
-  TRY((*made)->sync());
-  return files_.sync_directory(layout_.own);
-}
-
-// State of other files is gone, durably, before the note says that the directory is of these.
-Result<ClaimReport> DirectoryClaim::look(const Weights& own) const {
+// What anyone does who has the directory alone. State of other files is gone, durably, before the note says that the
+// directory is of these.
+Result<ClaimReport> DirectoryClaim::look_alone(const Weights& own) const {
   TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
   TRY_ASSIGN(const std::vector<std::string> state, names_of_state(files_, layout_.own));
   ClaimReport report{.whose = whose_state(!state.empty(), resolved(noted), own)};
+  report.is_noted = noted.hash || noted.mark;
   if (report.whose == Whose::kUnknown) return report;
   if (report.whose == Whose::kOthers) {
-    const auto alone = files_.lock(layout_.lock);
-    report.others_live = !alone;
-    if (!alone && alone.error().kind != ErrorKind::kBusy) return alone.error();
-    if (!alone) return report;
     for (const std::string& name : state) TRY(files_.remove(path_in(layout_.own, name)));
     TRY(files_.sync_directory(layout_.own));
     report.removed = state.size();
+    report.whose = Whose::kOwn;
   }
-  if (own != noted) TRY(note(noted, own));
+  if (own != noted) TRY(write_weights(files_, layout_.own, own));
+  return report;
+}
+
+// Keeps a share of the lock if the note, read under it, says that the directory is of these files: those who share it
+// may be about to write, so that it does not matter whether there is state.
+Status DirectoryClaim::share(const Weights& own, ClaimReport& report) {
+  TRY_ASSIGN(auto share, files_.lock_shared(layout_.users));
+  TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
+  report.whose = whose_state(true, resolved(noted), own);
+  if (report.whose != Whose::kOwn) return {};
+  if (own != noted) TRY(write_weights(files_, layout_.own, own));
+  share_ = std::move(share);
+  return {};
+}
+
+Result<ClaimReport> DirectoryClaim::look(const Weights& own) {
+  if (share_ != nullptr && share_->in_place()) {
+    TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
+    const bool changed_unseen = noted.hash && own.hash && noted.hash != own.hash;  // the next start removes the state
+    if (own != noted && !changed_unseen) TRY(write_weights(files_, layout_.own, own));
+    return ClaimReport{};
+  }
+  share_.reset();
+  ClaimReport report;
+  auto alone = files_.lock(layout_.users);
+  if (!alone && alone.error().kind != ErrorKind::kBusy) return alone.error();
+  if (alone) {
+    TRY_ASSIGN(report, look_alone(own));
+    if (report.whose == Whose::kUnknown) return report;
+    alone->reset();
+  }
+  TRY(share(own, report));
+  report.others_live = report.whose == Whose::kOthers;
   return report;
 }
 
@@ -235,7 +265,7 @@ Status DirectoryClaim::take(const std::function<void(const ClaimReport&)>& repor
   TRY_ASSIGN(ClaimReport found, look(own()));
   found.waited = told_ == Whose::kUnknown;
   if (std::exchange(told_, found.whose) != found.whose || found.removed > 0) report(found);
-  if (found.whose == Whose::kOwn || found.removed > 0) return {};
+  if (share_ != nullptr) return {};
   return busy("the file of the model is compared with the one that wrote the state in " + layout_.own);
 }
 

@@ -7,9 +7,13 @@
 // have again. State is used if the note says that it is of the server's own files. Otherwise it waits for their hash,
 // and is removed if that differs. docs/decisions/0021-whole-files-in-the-background.md
 //
+// All who use a directory share its lock, Layout::users, and found their files in the note while they did. Only who
+// holds the lock alone gives the directory to other files.
+//
 // Hashes of whole files are kept in the root by mark, so that each file is read once.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,9 +56,14 @@ Whose whose_state(bool has_state, const Weights& noted, const Weights& own);
 // Returns true if state that files with this hash computed may be added to a directory (nullopt: its fingerprint tells
 // all files apart). Pure.
 bool may_join(bool has_state, const Weights& noted, const std::optional<ModelHash>& added);
-// Checks that, and notes the hash in a directory that is there and has no note. kInvalid: it may not be added.
-Status join_weights(os::FileSystem& files, const std::string& directory, const std::optional<ModelHash>& added);
-// nullopt if the text is none.
+// Checks that, notes the hash in a directory that is there and has no note, and returns the share of the lock under
+// which to add. kInvalid: it may not be added. kBusy: another process decides whose the directory is.
+Result<std::unique_ptr<os::FileLock>> join_weights(os::FileSystem& files, const Layout& layout,
+                                                   const std::optional<ModelHash>& added);
+// Returns kAborted if the directory went over to other files since its note said `before`. What was read before this
+// call is of the former ones if it succeeds.
+Status check_weights_stayed(os::FileSystem& files, const std::string& directory, const Weights& before);
+// Returns nullopt for a text that is no hash.
 std::optional<ModelHash> parse_model_hash(std::string_view text);
 
 // ---- kept hashes ----
@@ -75,7 +84,8 @@ Status keep_hash(os::FileSystem& files, const std::string& root, const FilesMark
 struct ClaimReport {
   Whose whose = Whose::kOwn;
   std::size_t removed = 0;   // files of state of other weights
-  bool others_live = false;  // such state stays while other servers use the root
+  bool is_noted = true;      // a note said whose they were
+  bool others_live = false;  // servers of other files use the directory
   bool waited = false;       // whose it is was not known before
 };
 
@@ -88,21 +98,23 @@ class DirectoryClaim {
   // The hash of the server's files is known now.
   void know(const ModelHash& hash);
   std::optional<ModelHash> hash() const;
-  // Makes sure that the directory, which must be there, holds no state but of the server's own files, and notes them.
-  // kBusy: not yet. Removes state of other files only if no other server uses the root, because it may be of the other
-  // files. `report` is called whenever the result differs from the last one.
+  // Makes sure that the directory, which must be there, holds no state but of the server's own files, notes them, and
+  // shares the lock from then on. kBusy: not yet. Removes state of other files if nobody uses it. `report` is called
+  // whenever the result differs from the last one.
   Status take(const std::function<void(const ClaimReport&)>& report);
 
  private:
-  Result<ClaimReport> look(const Weights& own) const;
+  Result<ClaimReport> look(const Weights& own) REQUIRES(taking_);
+  Result<ClaimReport> look_alone(const Weights& own) const;
+  Status share(const Weights& own, ClaimReport& report) REQUIRES(taking_);
   Weights resolved(Weights noted) const;
-  Status note(const Weights& noted, const Weights& now) const;
   Weights own() const;
 
   const Layout layout_;
   os::FileSystem& files_;
   const FilesMark mark_;
   Mutex taking_;
+  std::unique_ptr<os::FileLock> share_ GUARDED_BY(taking_);  // null: the directory is not used
   std::optional<Whose> told_ GUARDED_BY(taking_);
   mutable Mutex mutex_;
   std::optional<ModelHash> hash_ GUARDED_BY(mutex_);

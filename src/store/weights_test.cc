@@ -4,9 +4,12 @@
 
 #include <array>
 #include <map>
+#include <optional>
+#include <string>
 
 #include "store/disk_store.h"
 #include "store/store_parts_fixture.h"
+#include "testing/sim/sim_bystander.h"
 
 namespace kvkeep::store {
 namespace {
@@ -91,6 +94,12 @@ class WeightsTest : public testing::Test {
   Status take(DirectoryClaim& claim) {
     return claim.take([this](const ClaimReport& found) { reports_.push_back(found); });
   }
+  // A server that took the directory and has stopped.
+  Status take_and_leave(std::uint8_t mark, std::optional<std::uint8_t> hash) {
+    DirectoryClaim server = claim(mark);
+    if (hash) server.know(numbered<ModelHash>(*hash));
+    return take(server);
+  }
 
   sim::SimFileSystem files_;
   const SampleSegment segment_ = sample_segment(sample_fingerprint(1), 1, 0, 40);
@@ -128,8 +137,7 @@ TEST_F(WeightsTest, KeepsTheNewestHashes) {
 // ---- taking a directory ----
 
 TEST_F(WeightsTest, TheSameUntouchedFilesNeedNoHash) {
-  DirectoryClaim first = claim(7);
-  ASSERT_TRUE(take(first).ok());
+  ASSERT_TRUE(take_and_leave(7, std::nullopt).ok());
   plant_state();
   DirectoryClaim second = claim(7);
   EXPECT_TRUE(take(second).ok());
@@ -138,9 +146,7 @@ TEST_F(WeightsTest, TheSameUntouchedFilesNeedNoHash) {
 }
 
 TEST_F(WeightsTest, StateOfCopiedFilesWaitsForTheirHash) {
-  DirectoryClaim first = claim(7);
-  first.know(numbered<ModelHash>(1));
-  ASSERT_TRUE(take(first).ok());
+  ASSERT_TRUE(take_and_leave(7, 1).ok());
   plant_state();
   DirectoryClaim copied = claim(8);
   EXPECT_EQ(take(copied).error().kind, ErrorKind::kBusy);
@@ -153,9 +159,7 @@ TEST_F(WeightsTest, StateOfCopiedFilesWaitsForTheirHash) {
 }
 
 TEST_F(WeightsTest, StateOfOtherFilesIsRemovedBeforeTheNoteChanges) {
-  DirectoryClaim first = claim(7);
-  first.know(numbered<ModelHash>(1));
-  ASSERT_TRUE(take(first).ok());
+  ASSERT_TRUE(take_and_leave(7, 1).ok());
   plant_state();
   DirectoryClaim edited = claim(8);
   edited.know(numbered<ModelHash>(2));
@@ -165,22 +169,76 @@ TEST_F(WeightsTest, StateOfOtherFilesIsRemovedBeforeTheNoteChanges) {
   EXPECT_EQ(read_weights(files_, layout_.own)->hash, numbered<ModelHash>(2));
 }
 
-TEST_F(WeightsTest, StateOfOtherFilesStaysWhileOtherServersLive) {
-  DirectoryClaim first = claim(7);
-  first.know(numbered<ModelHash>(1));
-  ASSERT_TRUE(take(first).ok());
+TEST_F(WeightsTest, StateOfOtherFilesStaysWhileTheirServersLive) {
+  std::optional<DirectoryClaim> first(std::in_place, layout_, files_, numbered<FilesMark>(7));
+  first->know(numbered<ModelHash>(1));
+  ASSERT_TRUE(take(*first).ok());
   plant_state();
   DirectoryClaim edited = claim(8);
   edited.know(numbered<ModelHash>(2));
-  {
-    const auto other = files_.lock(layout_.lock);
-    ASSERT_TRUE(other.ok());
-    EXPECT_EQ(take(edited).error().kind, ErrorKind::kBusy);
-    EXPECT_TRUE(reports_.back().others_live);
-    EXPECT_TRUE(has_state());
-  }
+  EXPECT_EQ(take(edited).error().kind, ErrorKind::kBusy);
+  EXPECT_TRUE(reports_.back().others_live);
+  EXPECT_TRUE(has_state());
+  first.reset();
   EXPECT_TRUE(take(edited).ok());
   EXPECT_FALSE(has_state());
+}
+
+TEST_F(WeightsTest, AnEmptyDirectoryThatOthersUseIsTheirs) {
+  DirectoryClaim first = claim(7);
+  ASSERT_TRUE(take(first).ok());
+  DirectoryClaim other = claim(8);
+  EXPECT_EQ(take(other).error().kind, ErrorKind::kBusy);
+  other.know(numbered<ModelHash>(2));
+  EXPECT_EQ(take(other).error().kind, ErrorKind::kBusy) << "the first one's files may be others";
+  first.know(numbered<ModelHash>(2));
+  ASSERT_TRUE(take(first).ok());
+  EXPECT_TRUE(take(other).ok()) << "and are the same";
+}
+
+TEST_F(WeightsTest, ANoteThatIsRemovedComesBack) {
+  DirectoryClaim server = claim(7);
+  ASSERT_TRUE(take(server).ok());
+  plant_state();
+  ASSERT_TRUE(files_.remove(layout_.own + "/weights").ok());
+  EXPECT_TRUE(take(server).ok());
+  EXPECT_EQ(read_weights(files_, layout_.own)->mark, numbered<FilesMark>(7));
+  EXPECT_TRUE(has_state());
+}
+
+TEST_F(WeightsTest, WhoAddsStateSharesTheDirectory) {
+  {
+    const auto share = join_weights(files_, layout_, numbered<ModelHash>(1));
+    ASSERT_TRUE(share.ok());
+    const auto another = join_weights(files_, layout_, numbered<ModelHash>(1));
+    EXPECT_TRUE(another.ok());
+    EXPECT_EQ(join_weights(files_, layout_, numbered<ModelHash>(2)).error().kind, ErrorKind::kInvalid);
+    DirectoryClaim other = claim(8);
+    other.know(numbered<ModelHash>(2));
+    EXPECT_EQ(take(other).error().kind, ErrorKind::kBusy);
+    DirectoryClaim same = claim(7);
+    same.know(numbered<ModelHash>(1));
+    EXPECT_TRUE(take(same).ok());
+  }
+  DirectoryClaim other = claim(8);
+  other.know(numbered<ModelHash>(2));
+  EXPECT_TRUE(take(other).ok());
+}
+
+TEST_F(WeightsTest, ReadersNoticeThatADirectoryWentOver) {
+  const Weights unread{.hash = {}, .mark = numbered<FilesMark>(7)};
+  const Weights read{.hash = numbered<ModelHash>(1), .mark = numbered<FilesMark>(7)};
+  const Weights copied{.hash = numbered<ModelHash>(1), .mark = numbered<FilesMark>(8)};
+  const Weights other{.hash = numbered<ModelHash>(2), .mark = numbered<FilesMark>(7)};
+  const auto stayed = [&](const Weights& before, const Weights& now) {
+    EXPECT_TRUE(write_weights(files_, layout_.own, now).ok());
+    return check_weights_stayed(files_, layout_.own, before).ok();
+  };
+  EXPECT_TRUE(stayed(read, copied));
+  EXPECT_TRUE(stayed(unread, read));
+  EXPECT_FALSE(stayed(read, other));
+  EXPECT_FALSE(stayed(read, unread));
+  EXPECT_FALSE(stayed(unread, copied));
 }
 
 TEST_F(WeightsTest, StateWithoutAWholeNoteIsNobodys) {
@@ -194,8 +252,7 @@ TEST_F(WeightsTest, StateWithoutAWholeNoteIsNobodys) {
 }
 
 TEST_F(WeightsTest, AHashThatWasKeptTellsWhoseAnUnreadNoteIs) {
-  DirectoryClaim first = claim(7);
-  ASSERT_TRUE(take(first).ok());
+  ASSERT_TRUE(take_and_leave(7, std::nullopt).ok());
   plant_state();
   ASSERT_TRUE(keep_hash(files_, "/cache", numbered<FilesMark>(7), numbered<ModelHash>(1)).ok());
   DirectoryClaim copied = claim(8);
@@ -204,15 +261,75 @@ TEST_F(WeightsTest, AHashThatWasKeptTellsWhoseAnUnreadNoteIs) {
   EXPECT_TRUE(has_state());
 }
 
+// A server of other files that comes, or comes and dies, between any two operations of another one: never do both use
+// the directory, and never is there state of one that the other may read.
+TEST_F(WeightsTest, NoTwoServersOfDifferentFilesUseADirectory) {
+  const std::string state = layout_.own + "/" + format::file_name(segment_.header.name);
+  const auto nothing = [](const ClaimReport&) {};
+  int both_came = 0;
+  constexpr std::uint64_t kLongerThanTaking = 40;
+  for (const std::optional<std::uint8_t> owner : {std::optional<std::uint8_t>(), {1}, {2}}) {
+    for (std::uint64_t at = 1; at <= kLongerThanTaking; ++at) {
+      for (std::uint64_t lives = 0; lives <= kLongerThanTaking; ++lives) {
+        SCOPED_TRACE(std::to_string(owner.value_or(0)) + " at " + std::to_string(at) + " for " + std::to_string(lives));
+        sim::SimFileSystem files(at);
+        (void)files.make_directories(layout_.own).ok();
+        if (owner) {
+          DirectoryClaim first(layout_, files, numbered<FilesMark>(*owner));
+          first.know(numbered<ModelHash>(*owner));
+          ASSERT_TRUE(first.take(nothing).ok());
+          files.plant(state, bytes_of_file(segment_));
+        }
+        sim::SimBystander other_process(files);
+        if (lives < kLongerThanTaking) other_process.die_after(lives);
+        std::optional<DirectoryClaim> other;
+        bool other_uses = false;
+        std::uint64_t operations = 0;
+        files.set_interruption([&] {
+          if (++operations != at) return;
+          other.emplace(layout_, other_process, numbered<FilesMark>(2));
+          other->know(numbered<ModelHash>(2));
+          other_uses = other->take(nothing).ok() && !other_process.dead();
+        });
+        DirectoryClaim own(layout_, files, numbered<FilesMark>(1));
+        own.know(numbered<ModelHash>(1));
+        const bool own_uses = own.take(nothing).ok();
+        files.set_interruption({});
+        ASSERT_FALSE(own_uses && other_uses);
+        both_came += other && !other_process.dead() ? 1 : 0;
+        const bool has_state = files.contents(state).has_value();
+        const auto noted = read_weights(files, layout_.own)->hash;
+        if (own_uses) {
+          ASSERT_EQ(noted, numbered<ModelHash>(1));
+          ASSERT_TRUE(!has_state || owner == 1);
+        }
+        if (other_uses) {
+          ASSERT_EQ(noted, numbered<ModelHash>(2));
+          ASSERT_TRUE(!has_state || owner == 2);
+          ASSERT_FALSE(own.take(nothing).ok()) << "while the other one lives";
+          other.reset();
+        }
+        if (other_process.dead() || other_uses) {
+          ASSERT_TRUE(own.take(nothing).ok());
+          ASSERT_TRUE(!files.contents(state) || owner == 1);
+        }
+      }
+    }
+  }
+  EXPECT_GT(both_came, 20);
+}
+
 // A process that is killed, or a power cut, at any operation leaves a directory that never serves one file's state to
 // the other.
 TEST_F(WeightsTest, NoCrashLetsStateOfOtherFilesPass) {
   for (std::uint64_t operation = 1;; ++operation) {
     sim::SimFileSystem files(operation);
     (void)files.make_directories(layout_.own).ok();
-    DirectoryClaim first(layout_, files, numbered<FilesMark>(7));
-    first.know(numbered<ModelHash>(1));
-    ASSERT_TRUE(first.take([](const ClaimReport&) {}).ok());
+    {
+      DirectoryClaim first(layout_, files, numbered<FilesMark>(7));
+      first.know(numbered<ModelHash>(1));
+      ASSERT_TRUE(first.take([](const ClaimReport&) {}).ok());
+    }
     const std::string state = layout_.own + "/" + format::file_name(segment_.header.name);
     files.plant(state, bytes_of_file(segment_));
     files.set_plan({.kind = sim::FaultKind::kCrash, .at_operation = operation});
