@@ -18,6 +18,8 @@
 namespace kvkeep::engine::media {
 namespace {
 
+#ifdef KVKEEP_MTMD
+
 using File = std::vector<std::byte>;
 
 std::vector<File> whole_files() {
@@ -103,8 +105,6 @@ std::uint64_t most_memory_kib() {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss);
 }
-
-#ifdef KVKEEP_MTMD
 
 // AddressSanitizer keeps for a while what was freed, which is more than the bound.
 #if defined(__SANITIZE_ADDRESS__)  // of g++
