@@ -315,12 +315,12 @@ void warn_without_key(const share::ObjectEngine& engine) {
 namespace {
 
 // A name does not tell the model's files, which `kvkeep share pull` must know.
-void leave_note(share::SharedStore& store, const engine::Description& model, const std::string& device,
-                const std::string& weights) {
+share::LastingRecord record_about(const engine::Description& model, const std::string& device,
+                                  const std::string& weights) {
   const std::string text = inspect::encode_model_note(
       {.name = model.model_name, .description = model.summary, .devices = {device}, .weights = weights});
   const auto bytes = std::as_bytes(std::span(text));
-  (void)store.offer_record(carry::about_key(), {bytes.begin(), bytes.end()});
+  return {.key = carry::about_key(), .contents = {bytes.begin(), bytes.end()}, .merge = carry::merge_about};
 }
 
 }  // namespace
@@ -351,7 +351,7 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
   const share::ShareThreads& threads = *opened.threads;
   std::vector<os::Executor*> helpers;
   for (const auto& helper : threads.helpers) helpers.push_back(helper.get());
-  const share::ShareOptions settings{
+  share::ShareOptions settings{
       .fingerprint = model.fingerprint,
       .device = options.across_devices ? std::string() : model.compute_kinds,
       .weights = std::move(weights),
@@ -363,11 +363,11 @@ Result<OpenedShare> open_share(std::unique_ptr<share::ObjectEngine> engine, cons
       .when_well = [told = std::string()](share::ObjectEngine& well, std::int64_t deadline_ns) mutable {
         return tell_facts(well, deadline_ns, told);
       }};
+  if (guard != nullptr) settings.lasting = record_about(model, settings.device, settings.weights);
   share::ObjectEngine& asked = *engine;
-  TRY_ASSIGN(auto store,
-             share::SharedStore::make(std::move(engine), settings, clock, *threads.worker, threads.prober.get()));
+  TRY_ASSIGN(auto store, share::SharedStore::make(std::move(engine), std::move(settings), clock, *threads.worker,
+                                                  threads.prober.get()));
   if (key.empty()) warn_without_key(asked);
-  if (guard != nullptr) leave_note(*store, model, settings.device, settings.weights);
   spdlog::info("shared tier: {}, namespace {}", asked.address(), store->space());
   opened.setup = {.store = std::move(store),
                   .worker = threads.worker.get(),

@@ -20,6 +20,10 @@ std::vector<share::ObjectName> first_heads(const std::vector<share::ObjectName>&
   return first;
 }
 
+std::optional<inspect::ModelNote> note_in(ByteSpan bytes) {
+  return inspect::decode_model_note({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
 // An engine that is in trouble for longer than a command waits tells nothing of a namespace.
 bool is_trouble(const Error& error) { return error.kind == ErrorKind::kIo || error.kind == ErrorKind::kBusy; }
 
@@ -35,8 +39,7 @@ Status look_into(Namespace& found, const share::EngineAccess& access, const std:
   if (!std::ranges::binary_search(found.names, about)) return {};
   const auto records = warehouse.records({about});
   if (!records.front().ok()) return is_trouble(records.front().error()) ? Status(records.front().error()) : Status{};
-  const std::vector<std::byte>& text = *records.front();
-  found.note = inspect::decode_model_note({reinterpret_cast<const char*>(text.data()), text.size()});
+  found.note = note_in(*records.front());
   return {};
 }
 
@@ -46,6 +49,18 @@ PrefixHash about_key() {
   PrefixHash key;
   key.bytes = derive_key("kvkeep 2026-11-24 about a namespace of shared objects", {}).bytes;
   return key;
+}
+
+std::vector<std::byte> merge_about(ByteSpan there, ByteSpan own) {
+  const auto noted = note_in(there);
+  auto merged = note_in(own);
+  if (!noted || !merged) return {own.begin(), own.end()};
+  if (merged->settings.empty()) merged->settings = noted->settings;
+  if (merged->computed_by.empty()) merged->computed_by = noted->computed_by;
+  if (merged->first_used_s == 0) merged->first_used_s = noted->first_used_s;
+  const std::string text = inspect::encode_model_note(*merged);
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 Result<std::vector<Namespace>> find_namespaces(const share::EngineAccess& access, const std::string& key) {

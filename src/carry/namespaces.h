@@ -29,7 +29,10 @@ bool is_named_after(const Namespace& found, const std::string& key, const std::s
 // "another device".
 std::string device_of(const Namespace& found, const std::string& key, const std::vector<std::string>& devices);
 
-// The name of the record in which a push notes the model and the device of a namespace.
+// The name of the record in which pushes and servers note the model and the device of a namespace.
 PrefixHash about_key();
+// Makes the record that is written of the one that is there and a server's own: a push notes settings and a first use,
+// which a server does not know. At most format::kMostRecordBytes.
+std::vector<std::byte> merge_about(ByteSpan there, ByteSpan own);
 
 }  // namespace kvkeep::carry

@@ -21,6 +21,17 @@ class ObjectEngine;
 
 enum class ShareMode { kRead, kWrite, kBoth };
 
+// Makes the record that is written of the one that is there and the one that is offered, at most
+// format::kMostRecordBytes. It is called on the executor that publishes, and must be right for as long as that runs.
+using MergeRecords = std::function<std::vector<std::byte>(ByteSpan there, ByteSpan offered)>;
+
+// A record that is to be there for as long as servers use its namespace.
+struct LastingRecord {
+  PrefixHash key = {};
+  std::vector<std::byte> contents = {};
+  MergeRecords merge = {};
+};
+
 struct ShareOptions {
   FingerprintHash fingerprint = {};
   // Describes what computes the rows ("CUDA0: NVIDIA H100", "cpu: AVX512"). Rows of other devices differ in the last
@@ -39,6 +50,9 @@ struct ShareOptions {
   ByteCount queue_limit = mebibytes(256);
   // Memory that lies ready for what is read, so that a read does not wait for the system; 0: none.
   ByteCount ready_memory = {};
+  // Written at the first tick(), every ten minutes, and after trouble, for engines evict, and begin anew. With kRead it
+  // is not written, and its time to live is renewed as that of what is read.
+  std::optional<LastingRecord> lasting = {};
   // Called on the prober after a probe was answered, until it returns true: then the engine can be asked what it is.
   // After trouble, and after a node ended connections, that begins anew, for it may be another one by now; at most
   // every ten seconds.
@@ -76,10 +90,6 @@ struct Publication {
   std::vector<format::PathStep> path;
   std::shared_ptr<const store::Payload> payload;
 };
-
-// Makes the record that is written of the one that is there and the one that is offered, at most
-// format::kMostRecordBytes. It is called on the executor that publishes, and must be right for as long as that runs.
-using MergeRecords = std::function<std::vector<std::byte>(ByteSpan there, ByteSpan offered)>;
 
 // Counts since the start.
 struct ShareCounters {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 constexpr std::int64_t kTouchRecordsEveryNs = 600 * kSecondNs;
+constexpr std::int64_t kRefusedLastingNs = 10 * kSecondNs;  // until the record is offered again
 constexpr std::int64_t kFactsEveryNs = 10 * kSecondNs;
 constexpr std::int64_t kFactsNs = 2 * kSecondNs;
 constexpr std::int64_t kRefusedTouchesNs = 3600 * kSecondNs;
@@ -75,6 +76,7 @@ class SharedStore::Parts {
   void touch(std::vector<ObjectEngine::Touched> objects, std::int64_t every_ns);
   void touch_now(NodeId node, const std::vector<ObjectEngine::Touched>& objects);
   void note_refused_touch(const Error& error);
+  void keep_lasting();
   void probe(const std::vector<NodeId>& wanting);
   void tell_facts();
   Result<std::vector<std::byte>> open_record(const ObjectName& name, const HeadBytes& bytes);
@@ -100,6 +102,7 @@ class SharedStore::Parts {
   std::atomic<bool> distrusted = false;
   std::atomic<bool> known = false;      // options.when_well said so, and nothing happened since
   std::atomic<bool> facts_due = false;  // it is to be called
+  std::atomic<std::int64_t> lasting_due_ns = INT64_MIN;
 
  private:
   // One try to read a payload: what came, and whether the engine has other bytes than the envelope says, or none.
@@ -340,9 +343,20 @@ Result<std::vector<std::byte>> SharedStore::Parts::open_record(const ObjectName&
   return record;
 }
 
+void SharedStore::Parts::keep_lasting() {
+  const std::int64_t now_ns = clock.monotonic_ns();
+  if (!options.lasting || distrusted || now_ns < lasting_due_ns) return;
+  const ObjectName name = vault.record_name(options.lasting->key);
+  if (!writes()) return touch({{name, 0}}, kTouchRecordsEveryNs);
+  if (!nodes.may_ask(engine->node_of(name))) return;
+  const bool offered = publisher.offer(RecordOffer{name, options.lasting->contents, options.lasting->merge});
+  lasting_due_ns = now_ns + (offered ? kTouchRecordsEveryNs : kRefusedLastingNs);
+}
+
 void SharedStore::tick() {
   Parts& parts = *parts_;
   parts.publisher.go_on();
+  parts.keep_lasting();
   // Not beside reads, for which it would have to wait.
   if (parts.memory.lacks_some() && parts.reads_now == 0 && !parts.preparing.exchange(true)) {
     parts.executor.post([&parts] {
@@ -359,6 +373,7 @@ void SharedStore::tick() {
   for (const NodeId node : parts.engine->hung_up()) {
     parts.nodes.note_hang_up(node);
     parts.known = false;
+    parts.lasting_due_ns = INT64_MIN;
   }
   const std::vector<NodeId> wanting = parts.nodes.to_probe();
   if ((wanting.empty() && !parts.facts_due) || parts.probing.exchange(true)) return;
@@ -375,7 +390,9 @@ void SharedStore::Parts::probe(const std::vector<NodeId>& wanting) {
     const Status probed = engine->probe(node, until_ns);
     nodes.note_probe(node, probed, os::elapsed_ms(from_ns, clock.monotonic_ns()));
     answered |= probed.ok();
-    if (probed.ok() && was_in_trouble) known = false;
+    if (!probed.ok() || !was_in_trouble) continue;
+    known = false;
+    lasting_due_ns = INT64_MIN;
   }
   if (answered && !known) facts_due = true;
   if (facts_due) tell_facts();

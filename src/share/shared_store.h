@@ -77,8 +77,9 @@ class SharedStore {
   std::vector<Result<std::vector<std::byte>>> records(const std::vector<PrefixHash>& keys,
                                                       std::int64_t patient_until_ns);
 
-  // Probes nodes whose breaker wants it, closes those that answer, goes on with publishing that waited for that, and
-  // lets the engine do a portion of its housekeeping; all on the executors. Call it about once a second.
+  // Probes nodes whose breaker wants it, closes those that answer, goes on with publishing that waited for that, keeps
+  // ShareOptions::lasting there, and lets the engine do a portion of its housekeeping; all on the executors. Call it
+  // about once a second.
   void tick();
   // Stops publishing for good (stored state was found wrong). Queued publications are dropped.
   void distrust();

@@ -1,6 +1,7 @@
 """`kvkeep share`: a fleet is warmed from one server's directory, through Valkey, S3 and a directory, and a server on
 another machine goes on as if it had computed everything itself."""
 
+import itertools
 import json
 import os
 import signal
@@ -121,6 +122,24 @@ class Sliceable(FilledCase):
             pushed = self.fill(valkey.url, *key)
             self.check_server(valkey.url, *key)
             self.check_pull(valkey.url, pushed, *key)
+
+    def test_an_engine_that_began_anew(self):
+        """A server says again whose its namespace is: without that, nothing can be pulled."""
+        with ValkeyProcess(fresh_directory("valkey")) as valkey:
+            server = self.server("--share", valkey.url, "--no-kv-disk", *FLAGS, model_path=self.model_path)
+            numbers = itertools.count(100)
+
+            def is_named():
+                server.post("/v1/chat/completions", {"messages": [user(words(300, next(numbers)))], "max_tokens": 2})
+                spaces = share("ls", valkey.url)["namespaces"]
+                return [space["fingerprint"] and space["device"] != "another device" for space in spaces] == [True]
+
+            for _ in range(2):
+                wait_until(is_named, "the namespace has segments and a name")
+                pulled = share("pull", valkey.url, "--kv-disk-dir", fresh_path("pulled"))["models"][0]
+                self.assertGreater(pulled["added"]["objects"], 0)
+                valkey.kill()
+                valkey.start()
 
     def test_s3(self):
         with S3Process(fresh_directory("s3"), "--most-keys", "5") as s3:
