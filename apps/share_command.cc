@@ -158,12 +158,10 @@ Result<int> push(const ShareCommandOptions& options) {
   std::erase_if(directory.models, [](const inspect::ModelDirectory& model) { return model.files.segments.empty(); });
   if (directory.models.empty()) return not_found(root + ": nothing is stored there");
   std::vector<std::string> devices;
+  std::vector<std::string> weights;
   for (const inspect::ModelDirectory& model : directory.models) {
-    if (model.weights.mark && !model.weights.hash) {
-      return invalid(model.path +
-                     ": no server has read all of the model's file yet, which names the state for other machines: "
-                     "serve it for a while longer");
-    }
+    TRY_ASSIGN(std::string hash, carry::weights_of(model));
+    weights.push_back(std::move(hash));
     TRY_ASSIGN(std::string device, device_to_push(options, model));
     devices.push_back(std::move(device));
   }
@@ -173,8 +171,7 @@ Result<int> push(const ShareCommandOptions& options) {
   ByteCount left = options.most.value_or(ByteCount{UINT64_MAX});
   for (std::size_t i = 0; i < directory.models.size(); ++i) {
     const inspect::ModelDirectory& model = directory.models[i];
-    share::Warehouse warehouse = warehouse_of(options, opened, model.fingerprint, devices[i],
-                                              model.weights.hash ? model.weights.hash->hex() : "");
+    share::Warehouse warehouse = warehouse_of(options, opened, model.fingerprint, devices[i], weights[i]);
     Bar bar;
     const auto progress = [&bar](ByteCount done, ByteCount total) { bar.show(done, total); };
     auto report = carry::push(os::real_file_system(), model, devices[i], warehouse,

@@ -72,6 +72,10 @@ Result<CarryReport> push(os::FileSystem& files, const inspect::ModelDirectory& m
 // were several.
 Result<std::string> device_of(const inspect::ModelDirectory& model);
 
+// Returns the hash of the model's files that names the state of this directory for other machines, "" if the
+// fingerprint tells all files apart. Fails with kInvalid if no server has read the files yet.
+Result<std::string> weights_of(const inspect::ModelDirectory& model);
+
 // ---- from an engine into a directory ----
 
 struct PullTarget {

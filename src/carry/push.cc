@@ -268,4 +268,12 @@ Result<std::string> device_of(const inspect::ModelDirectory& model) {
                                     : "nothing in " + model.path + " tells which kind of device computed it");
 }
 
+Result<std::string> weights_of(const inspect::ModelDirectory& model) {
+  if (model.weights.hash) return model.weights.hash->hex();
+  if (!model.weights.mark) return std::string();
+  return invalid(model.path +
+                 ": no server has read all of the model's file yet, which names the state for other machines: serve it "
+                 "for a while longer");
+}
+
 }  // namespace kvkeep::carry

@@ -6,6 +6,7 @@
 #include "format/archive_file.h"
 #include "inspect/sample_directory_test.h"
 #include "inspect/verify.h"
+#include "store/weights.h"
 #include "testing/sim/sim_executor.h"
 
 namespace kvkeep::inspect {
@@ -163,6 +164,30 @@ TEST_F(Archives, ANoteOfAnotherModelIsRefused) {
     EXPECT_EQ(target.take(bytes).ok(), fits);
     EXPECT_EQ(format::decode_archive_notes(format::encode_archive_notes(notes)).value(), notes);
   }
+}
+
+TEST_F(Archives, StateIsImportedOnlyNextToStateOfTheSameModelFile) {
+  ModelHash own, other;
+  own.bytes.fill(1);
+  other.bytes.fill(2);
+  ASSERT_TRUE(store::write_weights(directory_.files(), kRoot + "/" + kModel.hex(), {.hash = own, .mark = {}}));
+  ASSERT_TRUE(pack({5}));
+  const std::string there = "/other/" + kModel.hex();
+  for (const auto& [noted, fits] :
+       std::vector<std::pair<store::Weights, bool>>{{{.hash = own, .mark = {}}, true},
+                                                    {{.hash = other, .mark = {}}, false},
+                                                    {{.hash = {}, .mark = store::mark_of({})}, false}}) {
+    Target target;
+    ASSERT_TRUE(target.files.make_directories(there));
+    ASSERT_TRUE(store::write_weights(target.files, there, noted));
+    target.files.plant(there + "/" + format::file_name(segments_[4].header.name), std::vector<std::byte>(9));
+    const std::size_t before = target.count();
+    EXPECT_EQ(target.take(archive()).ok(), fits);
+    EXPECT_EQ(target.count() > before, fits);
+  }
+  Target empty;
+  ASSERT_TRUE(empty.take(archive()));
+  EXPECT_EQ(store::read_weights(empty.files, there)->hash, own) << "the archive brings the hash along";
 }
 
 // A server that runs next to an import finds files as they get their names, and goes on from them.

@@ -220,6 +220,7 @@ TEST_F(SharedStoreTest, OtherModelsDevicesKeysAndTenantsSeeNothing) {
   EXPECT_FALSE(sees([](ShareOptions& o) { o.fingerprint = sim::sample_fingerprint(2); }));
   EXPECT_FALSE(sees([](ShareOptions& o) { o.device = "cpu: zen4"; }));
   EXPECT_FALSE(sees([](ShareOptions& o) { o.device = ""; }));
+  EXPECT_FALSE(sees([](ShareOptions& o) { o.weights = "of other files with this fingerprint"; }));
   EXPECT_FALSE(sees([](ShareOptions& o) { o.key = "other"; }));
   EXPECT_FALSE(sees([](ShareOptions& o) { o.key = ""; }));
   const Tenant tenant = tenant_of(options.fingerprint, "salt");

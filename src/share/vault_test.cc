@@ -129,6 +129,19 @@ TEST(Vault, TheGoldenEncryptedRecordIsWhatIsWritten) {
   EXPECT_EQ(hex, kGolden);
 }
 
+// A server that knows its files by samples shares nothing with one of other files, nor with one that compares no files.
+TEST(Vault, NamespacesAreOfTheWeightsToo) {
+  const auto space = [](const std::string& device, const std::string& weights) {
+    return Vault::space_of({.fingerprint = sim::sample_fingerprint(1), .device = device, .weights = weights});
+  };
+  const std::vector<std::string> spaces{space("CPU", ""), space("CPU", "aa"), space("CPU", "ab"), space("", "aa"),
+                                        space("CPUaa", "")};
+  for (std::size_t i = 0; i < spaces.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(spaces[i], spaces[j]) << i << " and " << j;
+  }
+  EXPECT_EQ(space("CPU", "aa"), spaces[1]);
+}
+
 TEST(ShareKey, OneThatIsShortCanBeFoundByTrying) {
   EXPECT_TRUE(is_guessable("swordfish"));
   EXPECT_TRUE(is_guessable("fifteen letters"));
