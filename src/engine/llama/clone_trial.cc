@@ -75,7 +75,7 @@ Result<TrialContext> TrialContext::make(llama_model& model, const ModelOptions& 
   const std::uint64_t mark = log_mark();
   TrialContext made;
   made.context_.reset(llama_init_from_model(&model, params));
-  if (!made.context_) return unsupported("no context: " + log_reason_since(mark));
+  if (!made.context_) return io_error("no context: " + log_reason_since(mark));
   TRY_ASSIGN(made.parts_, learn_state_parts(*made.context_, {1, 2, 3}));
   made.finding_ = finding.value_or(ClassFinding{.memory_class = made.parts_.looks_like});
   made.memory_ = make_memory(*made.context_, kConversations, made.parts_, made.finding_);
@@ -89,7 +89,7 @@ Result<TrialContext> TrialContext::with_own_cells(llama_model& model, ModelOptio
   const std::uint64_t mark = log_mark();
   TrialContext made;
   made.context_.reset(llama_init_from_model(&model, params));
-  if (!made.context_) return unsupported("no context: " + log_reason_since(mark));
+  if (!made.context_) return io_error("no context: " + log_reason_since(mark));
   made.parts_ = like.parts_;
   made.finding_ = like.finding_;
   made.memory_ = make_memory(*made.context_, kConversations, made.parts_, made.finding_, /*own_cells=*/true);
@@ -122,7 +122,7 @@ Status TrialContext::decode(SeqId seq, TokenRange tokens, std::int32_t text) {
   const std::int32_t code = llama_decode(context_.get(), batch);
   llama_batch_free(batch);
   if (code == 0) return {};
-  return with_reason(unsupported("the clone does not decode (" + std::to_string(code) + ")"), mark);
+  return with_reason(io_error("the clone does not decode (" + std::to_string(code) + ")"), mark);
 }
 
 Result<Bytes> TrialContext::rows(SeqId seq, TokenRange range) {

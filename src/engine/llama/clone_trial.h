@@ -31,7 +31,7 @@ std::vector<std::string> trial_arguments(const ModelOptions& options, CloneShape
 using TrialReport = std::function<void(std::string_view line)>;
 
 // Builds the clone and tries it. kUnsupported if there is no clone, or its memory cannot do what is tried; kInvalid if
-// the arguments are not those of trial_arguments.
+// the arguments are not those of trial_arguments; other errors say nothing of the memory: it may lack room, say.
 Status run_clone_trial(const std::vector<std::string>& arguments, const TrialReport& report);
 
 // The meaning of the reported lines.
@@ -42,7 +42,8 @@ struct TrialOutcome {
 TrialOutcome read_trial_report(std::string_view lines);
 
 // Tries `finding`, or the class that the state's bytes look like. Returns what was proven. `options`: of the clone's
-// contexts; sizes are set here. kUnsupported: the memory cannot do it. libllama may also end the process.
+// contexts; sizes are set here. kUnsupported: the memory cannot do it; other errors: that is not known. libllama may
+// also end the process.
 Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, std::optional<ClassFinding> finding);
 
 // Tries a memory in which each sequence has cells of its own (stream_memory.h). kUnsupported as above.

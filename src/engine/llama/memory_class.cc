@@ -18,6 +18,10 @@ namespace kvkeep::engine::llama {
 namespace {
 
 constexpr int kTrialTimeoutMs = 60'000;
+// Exit codes of a trial that failed: the memory cannot do what was tried; or that is not known, for lack of memory,
+// say.
+constexpr int kRefutedExitCode = 1;
+constexpr int kUnknownExitCode = 2;
 constexpr int kAbortedExitCode = 3;
 
 // Why no trial can help: such a model has no conversation that grows.
@@ -83,7 +87,7 @@ Trial read_kept(std::string text) {
 
 // A trial that could not end, for lack of time or memory, may end another time.
 bool is_certain(const os::ChildResult& child) {
-  return !child.timed_out && child.signal == 0 && child.exit_code <= 1 &&
+  return !child.timed_out && child.signal == 0 && child.exit_code <= kRefutedExitCode &&
          child.output.find(kLineEnd) == std::string::npos;
 }
 
@@ -155,7 +159,7 @@ int class_test_main(const std::vector<std::string>& arguments) {
   });
   if (tried) return 0;
   fmt::print("{}\n", tried.error().message);
-  return 1;
+  return tried.error().kind == ErrorKind::kUnsupported ? kRefutedExitCode : kUnknownExitCode;
 }
 
 }  // namespace kvkeep::engine::llama

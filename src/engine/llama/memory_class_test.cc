@@ -7,14 +7,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <variant>
 
 #include "engine/llama/clone_trial.h"
 #include "engine/llama/model_file.h"
 #include "os/child_process.h"
 #include "testing/models/test_model.h"
+#include "testing/sim/temporary_directory.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -194,8 +200,71 @@ TEST(MemoryClassTest, AChildThatFailsLeavesWholeStates) {
 }
 
 TEST(MemoryClassTest, WrongArgumentsFail) {
-  EXPECT_NE(class_test_main({}), 0);
+  EXPECT_EQ(class_test_main({}), 2) << "that says nothing of the memory";
   EXPECT_NE(class_test_main({"/nowhere/model.gguf", "f16", "f16", "auto", "narrow", "parts", "pool"}), 0);
+}
+
+// A stand-in for the program of trials counts its runs, and reports what it is told to.
+class KeptTrialsTest : public ::testing::Test {
+ protected:
+  class Memo : public KeptTrials {
+   public:
+    std::optional<std::string> find(const std::string& name) override {
+      const auto found = kept.find(name);
+      return found == kept.end() ? std::nullopt : std::optional(found->second);
+    }
+    void keep(const std::string& name, const std::string& text) override { kept[name] = text; }
+    std::map<std::string, std::string> kept;
+  };
+
+  ClassVerdict verdict(const std::string& model, const std::string& report, int exit_code) {
+    std::ofstream(program()) << "#!/bin/sh\necho run >> " << runs_path() << "\nprintf '" << report << "'\nexit "
+                             << exit_code << "\n";
+    std::filesystem::permissions(program(), std::filesystem::perms::owner_all);
+    start_library();
+    const ModelHandle loaded(llama_model_load_from_file(model.c_str(), llama_model_default_params()), ModelDeleter{});
+    ModelOptions options;
+    options.path = model;
+    options.own_cells = true;
+    options.class_test_program = program();
+    options.kept_trials = memo_;
+    return find_memory_class(*loaded, options);
+  }
+  std::size_t runs() const {
+    std::ifstream file(runs_path());
+    return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+  }
+  std::string program() const { return directory_.path() + "/program"; }
+  std::string runs_path() const { return directory_.path() + "/runs"; }
+
+  const sim::TemporaryDirectory directory_;
+  const std::shared_ptr<Memo> memo_ = std::make_shared<Memo>();
+};
+
+TEST_F(KeptTrialsTest, ASecondStartTriesNothingAndAnotherFileIsTried) {
+  const std::string copy = directory_.path() + "/copy.gguf";
+  std::filesystem::copy_file(tiny_model_path(), copy);
+  for (int start = 0; start < 2; ++start) {
+    const ClassVerdict found = verdict(tiny_model_path(), "cloned\\nsliceable\\nown cells\\n", 0);
+    EXPECT_EQ(found.finding.memory_class, MemoryClass::kSliceable);
+    EXPECT_TRUE(found.finding.own_cells);
+    EXPECT_EQ(found.no_own_cells, "");
+    EXPECT_EQ(runs(), 1U) << start;
+  }
+  (void)verdict(copy, "cloned\\nsliceable\\nown cells\\n", 0);
+  EXPECT_EQ(runs(), 2U);
+}
+
+TEST_F(KeptTrialsTest, OnlyAnAnswerIsKept) {
+  const std::string refuted = "cloned\\nsliceable\\nstate of this kind cannot be divided\\n";
+  for (const int exit_code : {2, 3, 1}) {
+    const ClassVerdict found = verdict(tiny_model_path(), refuted, exit_code);
+    EXPECT_EQ(found.finding.memory_class, MemoryClass::kSliceable);
+    EXPECT_EQ(found.no_own_cells, "state of this kind cannot be divided");
+    EXPECT_EQ(memo_->kept.empty(), exit_code != 1) << exit_code;
+  }
+  EXPECT_EQ(verdict(tiny_model_path(), "", 0).no_own_cells, "state of this kind cannot be divided");
+  EXPECT_EQ(runs(), 3U);
 }
 
 TEST(MemoryClassTest, AReportSaysWhatWasProvenBeforeTheEnd) {

@@ -110,7 +110,7 @@ Result<StateParts> learn_state_parts(llama_context& context, std::vector<llama_t
   TRY_ASSIGN(parts.empty_whole, get_state(context, 0, StatePart::kWhole));
   const std::uint64_t mark = log_mark();
   if (llama_decode(&context, llama_batch_get_one(tokens.data(), static_cast<std::int32_t>(tokens.size()))) != 0) {
-    return with_reason(unsupported("the first decode failed"), mark);
+    return with_reason(io_error("the first decode failed"), mark);
   }
   TRY_ASSIGN(const auto whole, get_state(context, 0, StatePart::kWhole));
   TRY_ASSIGN(const auto partial, get_state(context, 0, StatePart::kPartial));

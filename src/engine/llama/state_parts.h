@@ -78,7 +78,7 @@ std::uint32_t window_tokens_of(const llama_model& model);
 bool needs_scratch(MemoryClass memory_class);
 
 // Decodes `tokens` into sequence 0, reads its state, and empties the memory. Precondition: the memory is empty.
-// kUnsupported if the tokens cannot be decoded.
+// kIo if the tokens cannot be decoded.
 Result<StateParts> learn_state_parts(llama_context& context, std::vector<llama_token> tokens);
 
 // Memory for the state of idle conversations. One more of them saves a restore from RAM, which runs at several GB/s:
