@@ -50,7 +50,7 @@ struct DiskTier {
 // `guard`: null if the fingerprint tells all files apart.
 Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock, WeightsGuard* guard = nullptr);
-// Where facts about files are kept: "" without a disk tier, or before its directory was made.
+// Returns the directory of facts about files: "" without a disk tier, or before its directory was made.
 std::string root_of_facts(const TierOptions& tiers);
 // Keeps the trials of memory classes there; null if there is no such place.
 std::shared_ptr<engine::llama::KeptTrials> kept_trials(const TierOptions& tiers);

@@ -24,7 +24,8 @@ struct ModelDirectory {
   FingerprintHash fingerprint;
   std::string path;
   store::DirectoryScan files;
-  std::optional<ModelNote> note;  // read_model() reads these four, and weights
+  // Without read_model() the members from here on are empty.
+  std::optional<ModelNote> note;
   std::vector<PrefixHash> pins;
   store::Weights weights;
   std::optional<std::string> distrust;  // the text of an audit's note: servers use nothing of it (store/small_files.h)

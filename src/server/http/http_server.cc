@@ -106,9 +106,10 @@ void Server::serve() {
     if (core_.stopping) begin_stop();
   });
   run_io();
+  // The first two hand requests over to the last two, and so end before them.
   core_.large_workers.reset();
   core_.workers.reset();
-  core_.slow_workers.reset();  // the others hand requests over to these
+  core_.slow_workers.reset();
   core_.waiting_workers.reset();
 }
 
