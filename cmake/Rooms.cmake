@@ -24,25 +24,40 @@ endif()
 target_link_libraries(kvkeep_flags INTERFACE Threads::Threads)
 
 # Compiles the sources of a target as a few large units: most of the time goes into headers, which each unit reads once.
-# Units of at most KVKEEP_UNITY_FILES files keep two processors busy and a change of one line short.
+# Units of KVKEEP_UNITY_FILES files keep two processors busy and a change of one line short. A few files too many join the
+# other units: a unit of their own would read the headers again.
 set(KVKEEP_UNITY_FILES 16)
+set(KVKEEP_UNITY_FEW 4)
 function(kvkeep_unity target)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  set(files ${KVKEEP_UNITY_FILES})
+  math(EXPR units "${count} / ${files}")
+  math(EXPR rest "${count} % ${files}")
+  if(units GREATER 0 AND rest LESS_EQUAL KVKEEP_UNITY_FEW)
+    math(EXPR files "(${count} + ${units} - 1) / ${units}")
+  endif()
   if(KVKEEP_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It warns of types of anonymous namespaces where a unit includes the file that defines them.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVKEEP_UNITY} UNITY_BUILD_BATCH_SIZE ${KVKEEP_UNITY_FILES})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVKEEP_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
+endfunction()
+
+# For code that runs once a request or less: what -O3 adds to -O2 is a tenth of the time to compile it.
+function(kvkeep_seldom target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
 endfunction()
 
 # Rooms whose test files are still compiled one by one: helpers of several files have the same name.
 set(KVKEEP_TESTS_APART store)
 
-# kvkeep_room(<name> DIR <dir below this one> [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's library
-# from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one
+# kvkeep_room(<name> DIR <dir below this one> [HOT] [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's
+# library from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one
 # benchmark program from its *_bench.cc.
-# TEST_SHARDS: see kvkeep_test.
+# HOT: its code runs for each token or byte. TEST_SHARDS: see kvkeep_test.
 function(kvkeep_room name)
-  cmake_parse_arguments(ROOM "" "DIR;TEST_SHARDS" "FOLDERS;DEPS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(ROOM "HOT" "DIR;TEST_SHARDS" "FOLDERS;DEPS;TEST_DEPS" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/${ROOM_DIR})
   set(places ${dir}/*.cc)
   foreach(folder ${ROOM_FOLDERS})
@@ -58,6 +73,9 @@ function(kvkeep_room name)
   if(sources)
     add_library(room_${name} STATIC ${sources})
     kvkeep_unity(room_${name})
+    if(NOT ROOM_HOT)
+      kvkeep_seldom(room_${name})
+    endif()
     target_link_libraries(room_${name} PUBLIC kvkeep_flags ${ROOM_DEPS})
   else()
     add_library(room_${name} INTERFACE)
