@@ -23,7 +23,9 @@ class GuardedFiles : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
   std::string model() const {
-    if (!fs::exists(path("model.gguf"))) EXPECT_TRUE(make_model({}, path("model.gguf")).ok());
+    if (!fs::exists(path("model.gguf"))) {
+      EXPECT_TRUE(gguf::make_model({}, path("model.gguf")).ok());
+    }
     return path("model.gguf");
   }
   static void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
