@@ -111,7 +111,8 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
   collected.quarantine = options.quarantine;
   collected.most = options.to;
   std::vector<Removal> removals = inspect::collect(forest, collected);
-  if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
+  std::vector<std::unique_ptr<os::FileLock>> unused;
+  if (lock != nullptr) unused = inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
   return finish(options, carry_out(options, root, lock == nullptr, removals));
 }
 
@@ -131,7 +132,8 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
     return aborted("nothing was removed: another conversation continues one of these lines now; try again");
   }
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
-  if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
+  std::vector<std::unique_ptr<os::FileLock>> unused;
+  if (lock != nullptr) unused = inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
   inspect::RemovalReport report = carry_out(options, root, lock == nullptr, removals);
   report.left = inspect::left_files(forest, removals, lock != nullptr);
   report.others = others;

@@ -105,7 +105,10 @@ Result<DiskTier> open_at(const std::string& directory, const TierOptions& option
   }
   disk.written_per_day = options.disk_written_per_day;
   disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
-  if (guard != nullptr) disk.admit = guard->use_directory(layout);
+  if (guard != nullptr) {
+    disk.admit = guard->use_directory(layout);
+    disk.still_admitted = [guard] { return guard->uses_directory(); };
+  }
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
   return DiskTier{std::move(store), budget};
 }

@@ -102,7 +102,7 @@ std::function<Status()> WeightsGuard::use_directory(const store::Layout& layout)
   claim_ = std::make_unique<store::DirectoryClaim>(layout, os::real_file_system(), seen_.mark);
   return [this]() -> Status {
     Status taken = take();
-    const bool waits = !taken && !changed_ && !claim_->hash();
+    const bool waits = !taken && !changed_ && !claim_->hash() && claim_->is_unsure();
     return waits && seen_.bytes <= kReadAtOnceBytes ? read_and_take() : taken;
   };
 }
@@ -124,7 +124,8 @@ Status WeightsGuard::take() const {
 Result<ModelHash> WeightsGuard::read_files(bool throttled) {
   Throttle throttle;
   const auto after = [&]() -> Status {
-    if (stopping_ || (ends_ && ends_())) return aborted("reading the model's files was stopped");
+    // The one in the background is ended by its owner.
+    if (stopping_ || (!throttled && ends_ && ends_())) return aborted("reading the model's files was stopped");
     if (throttled) throttle.read_another_mebibyte();
     return {};
   };

@@ -46,6 +46,8 @@ class WeightsGuard {
   // Returns what DiskOptions::admit is to be for this directory. Where the state there may be another file's, the files
   // are read in the call that finds that out if they have at most kReadAtOnceBytes: the first request then finds it.
   std::function<Status()> use_directory(const store::Layout& layout);
+  // What DiskOptions::still_admitted is to return for it.
+  bool uses_directory() const { return claim_->is_held(); }
   // Returns the hash, and reads the files now if it is not known: for tiers that cannot wait.
   Result<ModelHash> hash_now();
   // Reads the files on a thread that others go before, at most kBytesPerSecond, unless their hash is known.

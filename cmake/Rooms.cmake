@@ -44,7 +44,7 @@ function(kvkeep_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVKEEP_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
 endfunction()
 
-# For code that runs once a request or less: what -O3 adds to -O2 is a tenth of the time to compile it.
+# For code outside of loops over tokens and bytes: what -O3 adds to -O2 is a tenth of the time to compile it.
 function(kvkeep_seldom target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
 endfunction()
@@ -55,7 +55,7 @@ set(KVKEEP_TESTS_APART store)
 # kvkeep_room(<name> DIR <dir below this one> [HOT] [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's
 # library from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one
 # benchmark program from its *_bench.cc.
-# HOT: its code runs for each token or byte. TEST_SHARDS: see kvkeep_test.
+# HOT: its code has loops over tokens, bytes or names. TEST_SHARDS: see kvkeep_test.
 function(kvkeep_room name)
   cmake_parse_arguments(ROOM "HOT" "DIR;TEST_SHARDS" "FOLDERS;DEPS;TEST_DEPS" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/${ROOM_DIR})

@@ -199,7 +199,9 @@ Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const Mode
   return removals;
 }
 
-void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, std::vector<Removal>& removals) {
+std::vector<std::unique_ptr<os::FileLock>> add_empty_models(os::FileSystem& files, const CacheDirectory& directory,
+                                                            std::vector<Removal>& removals) {
+  std::vector<std::unique_ptr<os::FileLock>> unused;
   for (const ModelDirectory& model : directory.models) {
     std::set<std::string> going;
     for (const Removal& removal : removals) {
@@ -209,11 +211,15 @@ void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, st
     if (!listed) continue;  // removed meanwhile
     std::erase_if(*listed, [&](const os::FileInfo& info) { return going.contains(info.name); });
     if (!std::ranges::all_of(*listed, is_advisory)) continue;
+    auto lock = files.lock(store::make_layout(directory.root, model.fingerprint).users);
+    if (!lock) continue;  // a server has just begun
+    unused.push_back(std::move(*lock));
     for (const os::FileInfo& info : *listed) {
       removals.push_back({model.path, info.name, os::physical_size(info.size), Why::kAdvisory});
     }
     removals.push_back({directory.root, model.fingerprint.hex(), {}, Why::kEmpty});
   }
+  return unused;
 }
 
 RemovalReport remove_all(os::FileSystem* files, const std::vector<Removal>& removals) {

@@ -61,8 +61,9 @@ Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const Mode
 LeftFiles left_files(const Forest& forest, const std::vector<Removal>& removals, bool alone);
 
 // Adds the notes and directories of models of which `removals` leave nothing else. Only while no server runs and none
-// can start.
-void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, std::vector<Removal>& removals);
+// can start. Returns locks that keep servers which begin all the same out of these directories.
+std::vector<std::unique_ptr<os::FileLock>> add_empty_models(os::FileSystem& files, const CacheDirectory& directory,
+                                                            std::vector<Removal>& removals);
 
 // Removes in the order given; `files` null: only counts. After a failure nothing more leaves that directory, so that no
 // file loses its parent. A file that is gone already was removed by others and is not counted.

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kTouchEveryNs = 60 * kSecondNs;
 constexpr std::int64_t kTouchRecordsEveryNs = 600 * kSecondNs;
+constexpr std::int64_t kLastingAfterHangUpNs = 60 * kSecondNs;
 constexpr std::int64_t kRefusedLastingNs = 10 * kSecondNs;  // until the record is offered again
 constexpr std::int64_t kFactsEveryNs = 10 * kSecondNs;
 constexpr std::int64_t kFactsNs = 2 * kSecondNs;
@@ -373,7 +374,8 @@ void SharedStore::tick() {
   for (const NodeId node : parts.engine->hung_up()) {
     parts.nodes.note_hang_up(node);
     parts.known = false;
-    parts.lasting_due_ns = INT64_MIN;
+    // An engine that began anew hangs up, and so do those that close idle connections.
+    parts.lasting_due_ns = std::min(parts.lasting_due_ns.load(), parts.clock.monotonic_ns() + kLastingAfterHangUpNs);
   }
   const std::vector<NodeId> wanting = parts.nodes.to_probe();
   if ((wanting.empty() && !parts.facts_due) || parts.probing.exchange(true)) return;

@@ -45,6 +45,9 @@ DiskStore::~DiskStore() {
   write_budget_->close();
 }
 
+bool DiskStore::still_admitted() const { return !options_.still_admitted || options_.still_admitted(); }
+bool DiskStore::in_place() const { return sharing_->in_place() && still_admitted(); }
+
 Status DiskStore::enter() {
   TRY(place_->files.make_directories(place_->layout.own));
   if (options_.admit) TRY(options_.admit());
@@ -93,7 +96,7 @@ ByteCount DiskStore::foreign_bytes() const NO_THREAD_SAFETY_ANALYSIS { return in
 Status DiskStore::put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
   if (header.fingerprint != options_.fingerprint) return invalid("segment of another fingerprint");
   const MutexLock lock(write_mutex_);
-  if (!opened_ || !sharing_->in_place()) TRY(reopen());
+  if (!opened_ || !in_place()) TRY(reopen());
   if (served_->has_durable(header.name)) return {};
   inventory_->retry_leftovers();
   TRY_ASSIGN(const format::SegmentHeader complete, complete_header(header, parts));
@@ -140,7 +143,7 @@ Status DiskStore::reserve(ByteCount bytes) {
 void DiskStore::save_index() {
   if (!keeps_notes()) return;
   const MutexLock lock(write_mutex_);
-  if (!opened_ || !sharing_->in_place()) return;
+  if (!opened_ || !in_place()) return;
   const auto bytes = served_->changed_index();
   if (bytes && !write_index(*bytes)) served_->set_index_current(false);
 }
@@ -217,7 +220,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
   if (!generation) return not_found("no such segment");
   counting_->add(&DiskCounters::gets);
   const Status read = read_part(place_->files, place_->path_of(file_name), expected, kind, out);
-  if (read) return read;
+  if (read) return still_admitted() ? read : not_found("the directory may be of other model files now");
   switch (read.error().kind) {
     case ErrorKind::kNotFound:
     case ErrorKind::kUnsupported:
@@ -254,7 +257,7 @@ DiskTick DiskStore::tick(Look look) {
   DiskTick tick;
   const MutexLock lock(write_mutex_);
   const bool waited = !entered_;
-  if ((!opened_ || !sharing_->in_place()) && !reopen()) return tick;
+  if ((!opened_ || !in_place()) && !reopen()) return tick;
   tick.more_room = waited;
   tick.gone = std::exchange(gone_, {});
   sharing_->tick(look, tick);

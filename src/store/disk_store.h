@@ -130,6 +130,8 @@ class DiskStore {
  private:
   DiskStore(DiskOptions options, os::FileSystem& files, os::Clock& clock);
 
+  bool still_admitted() const;
+  bool in_place() const REQUIRES(write_mutex_);
   Status enter() REQUIRES(write_mutex_);
   Status reopen() REQUIRES(write_mutex_);
   Status write(const Draft& draft) REQUIRES(write_mutex_);

@@ -30,6 +30,9 @@ struct DiskOptions {
   // Asked before the directory is entered, and again by tick() and put() while it says kBusy: until it agrees, nothing
   // there is read, served or written (weights.h). Empty: it may be entered.
   std::function<Status()> admit = {};
+  // Asked before each use of the directory, on any thread: once it returns false, nothing is served or written there
+  // until `admit` agrees again. Empty: it stays admitted.
+  std::function<bool()> still_admitted = {};
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
 

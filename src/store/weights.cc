@@ -46,6 +46,12 @@ std::optional<std::string_view> without_sum(std::string_view line) {
   return line.substr(0, space);
 }
 
+// The same untouched files have the hash that was noted.
+Weights with_known_hash(Weights own, const Weights& noted) {
+  if (!own.hash && noted.mark == own.mark) own.hash = noted.hash;
+  return own;
+}
+
 std::string text_of(const Weights& weights) {
   constexpr const char* kUnknownHash = "unknown";
   return with_sum((weights.hash ? weights.hash->hex() : kUnknownHash) + " " +
@@ -191,6 +197,16 @@ DirectoryClaim::DirectoryClaim(Layout layout, os::FileSystem& files, FilesMark m
   hash_ = noted && noted->mark == mark_ && noted->hash ? noted->hash : find_kept_hash(files_, layout_.root, mark_);
 }
 
+bool DirectoryClaim::is_held() const {
+  const MutexLock lock(taking_);
+  return share_ != nullptr && share_->in_place();
+}
+
+bool DirectoryClaim::is_unsure() const {
+  const MutexLock lock(taking_);
+  return told_ == Whose::kUnknown || told_ == Whose::kOthers;
+}
+
 // A server may have read the files without coming back to this directory.
 Weights DirectoryClaim::resolved(Weights noted) const {
   if (!noted.hash && noted.mark) noted.hash = find_kept_hash(files_, layout_.root, *noted.mark);
@@ -223,7 +239,8 @@ Result<ClaimReport> DirectoryClaim::look_alone(const Weights& own) const {
     report.removed = state.size();
     report.whose = Whose::kOwn;
   }
-  if (own != noted) TRY(write_weights(files_, layout_.own, own));
+  const Weights now = with_known_hash(own, noted);
+  if (now != noted) TRY(write_weights(files_, layout_.own, now));
   return report;
 }
 
@@ -234,16 +251,22 @@ Status DirectoryClaim::share(const Weights& own, ClaimReport& report) {
   TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
   report.whose = whose_state(true, resolved(noted), own);
   if (report.whose != Whose::kOwn) return {};
-  if (own != noted) TRY(write_weights(files_, layout_.own, own));
   share_ = std::move(share);
+  complete(noted, own);
   return {};
+}
+
+// Adds to the note of a directory that is used what it lacks: others of the same files may write it at the same moment,
+// and without it state is at worst forgotten.
+void DirectoryClaim::complete(const Weights& noted, const Weights& own) const {
+  const bool lacks_some = !noted.hash && (own.hash || !noted.mark);
+  if (lacks_some) (void)write_weights(files_, layout_.own, own).ok();
 }
 
 Result<ClaimReport> DirectoryClaim::look(const Weights& own) {
   if (share_ != nullptr && share_->in_place()) {
     TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
-    const bool changed_unseen = noted.hash && own.hash && noted.hash != own.hash;  // the next start removes the state
-    if (own != noted && !changed_unseen) TRY(write_weights(files_, layout_.own, own));
+    complete(noted, own);
     return ClaimReport{};
   }
   share_.reset();

@@ -102,18 +102,23 @@ class DirectoryClaim {
   // shares the lock from then on. kBusy: not yet. Removes state of other files if nobody uses it. `report` is called
   // whenever the result differs from the last one.
   Status take(const std::function<void(const ClaimReport&)>& report);
+  // Returns true while the directory is this server's to use: from take() until other hands remove the lock's file.
+  bool is_held() const;
+  // Returns true if the last take() could not tell, or told, that the directory is of other files.
+  bool is_unsure() const;
 
  private:
   Result<ClaimReport> look(const Weights& own) REQUIRES(taking_);
   Result<ClaimReport> look_alone(const Weights& own) const;
   Status share(const Weights& own, ClaimReport& report) REQUIRES(taking_);
+  void complete(const Weights& noted, const Weights& own) const;
   Weights resolved(Weights noted) const;
   Weights own() const;
 
   const Layout layout_;
   os::FileSystem& files_;
   const FilesMark mark_;
-  Mutex taking_;
+  mutable Mutex taking_;
   std::unique_ptr<os::FileLock> share_ GUARDED_BY(taking_);  // null: the directory is not used
   std::optional<Whose> told_ GUARDED_BY(taking_);
   mutable Mutex mutex_;

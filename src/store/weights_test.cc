@@ -206,6 +206,31 @@ TEST_F(WeightsTest, ANoteThatIsRemovedComesBack) {
   EXPECT_TRUE(has_state());
 }
 
+TEST_F(WeightsTest, AKnownHashStaysInTheNoteOfServersThatStillRead) {
+  ASSERT_TRUE(take_and_leave(7, 1).ok());
+  DirectoryClaim reading = claim(7);
+  EXPECT_EQ(reading.hash(), numbered<ModelHash>(1));
+  ASSERT_TRUE(write_weights(files_, layout_.own, {.hash = {}, .mark = numbered<FilesMark>(8)}).ok());
+  DirectoryClaim unread = claim(8);
+  ASSERT_TRUE(
+      write_weights(files_, layout_.own, {.hash = numbered<ModelHash>(1), .mark = numbered<FilesMark>(8)}).ok());
+  ASSERT_TRUE(take(unread).ok());
+  ASSERT_TRUE(take(unread).ok());
+  EXPECT_EQ(read_weights(files_, layout_.own)->hash, numbered<ModelHash>(1));
+}
+
+TEST_F(WeightsTest, ADirectoryWhoseLockWasRemovedIsNotHeld) {
+  DirectoryClaim server = claim(7);
+  EXPECT_FALSE(server.is_held());
+  ASSERT_TRUE(take(server).ok());
+  EXPECT_TRUE(server.is_held());
+  ASSERT_TRUE(files_.remove(layout_.users).ok());
+  EXPECT_FALSE(server.is_held());
+  DirectoryClaim other = claim(8);
+  ASSERT_TRUE(take(other).ok());
+  EXPECT_EQ(take(server).error().kind, ErrorKind::kBusy);
+}
+
 TEST_F(WeightsTest, WhoAddsStateSharesTheDirectory) {
   {
     const auto share = join_weights(files_, layout_, numbered<ModelHash>(1));
@@ -347,7 +372,28 @@ TEST_F(WeightsTest, NoCrashLetsStateOfOtherFilesPass) {
   }
 }
 
-// ---- a store that waits ----
+// ---- a store that waits, or has to leave ----
+
+TEST_F(WeightsTest, AStoreThatIsNotAdmittedAnyMoreServesAndWritesNothing) {
+  sim::SimClock clock;
+  bool admitted = true;
+  DiskOptions options{.directory = "/cache", .fingerprint = sample_fingerprint(1), .budget = mebibytes(64)};
+  options.admit = [&] { return admitted ? Status() : busy("it is of others"); };
+  options.still_admitted = [&] { return admitted; };
+  auto store = *DiskStore::open(options, files_, clock);
+  ASSERT_TRUE(store->put(segment_.header, {{segment_.header.name.kind, segment_.payload}}).ok());
+  std::vector<std::byte> out(segment_.payload.size());
+  EXPECT_TRUE(store->get(segment_.header, segment_.header.name.kind, out).ok());
+  admitted = false;
+  EXPECT_EQ(store->get(segment_.header, segment_.header.name.kind, out).error().kind, ErrorKind::kNotFound);
+  const SampleSegment next = sample_segment(sample_fingerprint(1), 2, 0, 40);
+  EXPECT_EQ(store->put(next.header, {{next.header.name.kind, next.payload}}).error().kind, ErrorKind::kBusy);
+  EXPECT_TRUE(store->tick(Look::kNow).found.empty());
+  admitted = true;
+  (void)store->tick(Look::kNow);
+  EXPECT_TRUE(store->put(next.header, {{next.header.name.kind, next.payload}}).ok());
+  EXPECT_TRUE(store->get(segment_.header, segment_.header.name.kind, out).ok());
+}
 
 TEST_F(WeightsTest, AStoreThatWaitsHoldsNothingAndFindsAllLater) {
   sim::SimClock clock;

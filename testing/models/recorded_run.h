@@ -72,7 +72,8 @@ inline double largest_difference(const std::vector<Logits>& left, const std::vec
       distance += std::pow(static_cast<double>(left[i][j]) - right[i][j], 2);
       length += std::pow(static_cast<double>(left[i][j]), 2);
     }
-    largest = std::max(largest, std::sqrt(distance / length));
+    const double share = std::sqrt(distance / length);
+    largest = std::max(largest, std::isfinite(share) ? share : 1);
   }
   return largest;
 }

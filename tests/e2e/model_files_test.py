@@ -135,7 +135,7 @@ class ModelFiles(unittest.TestCase):
         server = self.server(path, directory)
         self.cached(server)
         wait_until(lambda: segments(directory), "the prompt is stored")
-        wait_until(lambda: os.path.exists(os.path.join(directory, "model-hashes")), "the file is read", limit_s=300)
+        wait_until(lambda: os.path.exists(os.path.join(directory, "model-hashes")), "the file is read", limit_s=600)
         self.assertEqual(server.stop(), 0)
         os.utime(path)
         return path
@@ -151,7 +151,7 @@ class ModelFiles(unittest.TestCase):
         with self.subTest("changed meanwhile"):
             changed = self.server(path, directory)
             os.truncate(path, self.LARGE_BYTES + 1)
-            wait_until(lambda: "changed after it was loaded" in changed.log(), "a line says so", limit_s=300)
+            wait_until(lambda: "changed after it was loaded" in changed.log(), "a line says so", limit_s=600)
             self.assertEqual(self.cached(changed), 0)
             self.assertEqual(changed.stop(), 0)
             self.assertEqual(segments(directory), before)
@@ -159,7 +159,8 @@ class ModelFiles(unittest.TestCase):
         server = self.server(path, directory)
         reply = server.post("/v1/completions", {"prompt": words(300, seed=6), "max_tokens": 2})
         self.assertEqual(timings(reply)["cache_n"], 0)
-        wait_until(lambda: SAME in server.log(), "the file is known again", limit_s=300)
+        wait_until(lambda: SAME in server.log(), "the file is known again", limit_s=600)
+        wait_until(lambda: self.disk_bytes(server) > 20_000, "what is there is found")
         self.assertGreater(self.cached(server), 290)
         wait_until(lambda: len(segments(directory)) > len(before), "what was computed meanwhile is stored")
 

@@ -27,7 +27,7 @@ constexpr std::size_t kReply = 12;
 // picture moves them by more: see OtherPicturesGiveOtherLogits. Texts are not compared: a wrong picture may leave the
 // likeliest tokens as they are.
 constexpr double kLeastNoise = 0.003;  // of last bits where no order of cells that noise() tries shows any
-constexpr double kMostNoise = 0.1;
+constexpr double kMostNoise = 0.07;
 
 DecodeStatus decode_chunk(LlamaEngine& engine, SeqId seq, const MadeChunk& chunk) {
   return engine.decode_media(
