@@ -92,8 +92,9 @@ void fix(MutableByteSpan archive) {
 std::map<std::string, Bytes> imported(const sim::SimFileSystem& files) {
   std::map<std::string, Bytes> found;
   for (const std::string& path : files.paths()) {
-    // A note is advice; what it may hold is model_notes.h's business.
-    if (path != kArchive && !path.ends_with("/model.json")) found[path] = *files.contents(path);
+    // Notes are advice, and locks are empty; what they may hold is model_notes.h's business.
+    const bool is_advice = path.ends_with("/model.json") || path.ends_with("/weights") || path.ends_with(".users");
+    if (path != kArchive && !is_advice) found[path] = *files.contents(path);
   }
   return found;
 }

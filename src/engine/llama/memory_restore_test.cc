@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "testing/models/recorded_run.h"
 
@@ -62,18 +63,17 @@ class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
     double& most = loaded(GetParam()).moved_by_others;
     if (most >= 0) return most;
     const auto& expected = undisturbed(text_);
-    for (const std::size_t begin : {std::size_t{0}, kMiddle}) {
-      for (const std::size_t others : {5, 32, 333}) {
-        EXPECT_EQ(prefill(*engine_, kSecond, TokenSpan(text_).first(begin), kSlice), DecodeStatus::kOk);
-        EXPECT_EQ(prefill(*engine_, kFirst, make_prompt(others, 9), kSlice), DecodeStatus::kOk);
-        most = std::max(most, moved(kSecond, text_, expected));
-        clear_all();
-      }
+    constexpr std::pair<std::size_t, std::size_t> kOthers[] = {{0, 5}, {0, 333}, {kMiddle, 32}};
+    for (const auto& [begin, others] : kOthers) {
+      EXPECT_EQ(prefill(*engine_, kSecond, TokenSpan(text_).first(begin), kSlice), DecodeStatus::kOk);
+      EXPECT_EQ(prefill(*engine_, kFirst, make_prompt(others, 9), kSlice), DecodeStatus::kOk);
+      most = std::max(most, moved(kSecond, text_, expected));
+      clear_all();
     }
     return most;
   }
   // Returns how much results may move. Begins with an empty memory, and leaves it empty.
-  double noise() { return std::clamp(2 * moved_by_others(), kLeastNoise, kMostNoise); }
+  double noise() { return std::clamp(3 * moved_by_others(), kLeastNoise, kMostNoise); }
   // All that the memory has of the sequence. Rows are read token by token, since a window's cells may lie in any order.
   std::vector<std::vector<std::byte>> state_of(SeqId seq) {
     const cache::StateShape shape = engine_->memory().shape();
@@ -132,7 +132,7 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreAtAnyCut) {
 
 TEST_P(MemoryRestoreTest, NoiseOfOthersIsFarBelowAWrongState) {
   std::cout << "others move results by " << moved_by_others() << "\n";
-  EXPECT_LE(2 * moved_by_others(), kMostNoise);
+  EXPECT_LE(3 * moved_by_others(), kMostNoise);
 }
 
 TEST_P(MemoryRestoreTest, GoesOnAfterARestoreNextToOthers) {
