@@ -64,7 +64,9 @@ class LostDirectory(FilledDirectoryCase):
         server = self.start_on(directory)
         os.rename(directory, directory + ".away")
         shutil.copytree(directory + ".away", directory)
-        self.assertEqual(set(self.answers_right(server)), {PROMPT_TOKENS - 1}, "a file is what it says it is")
+        # Its files may be of another model's server, until this one has entered it anew.
+        self.assertLessEqual(set(self.answers_right(server)), {0, PROMPT_TOKENS - 1})
+        wait_until(lambda: self.answers_right(server, [-1]) == [PROMPT_TOKENS - 1], "it is used again")
         self.ask(server, [2000, *list(self.truth)[0]])
         self.check_stored_again(server, directory)
 

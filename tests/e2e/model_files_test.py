@@ -43,6 +43,7 @@ class ModelFiles(unittest.TestCase):
         server = self.server(path, directory)
         self.assertEqual(self.cached(server), 0)
         wait_until(lambda: segments(directory), "the prompt is stored")
+        wait_until(lambda: os.path.exists(os.path.join(directory, "model-hashes")), "the file is read", limit_s=600)
         self.assertEqual(server.stop(), 0)
 
     def edit_row(self, path, keep_times=False):
@@ -132,11 +133,7 @@ class ModelFiles(unittest.TestCase):
         """A model that takes eight seconds and more to read, and whose state lies in the directory."""
         path = self.copy_of(self.SMALL)
         os.truncate(path, self.LARGE_BYTES)  # a hole
-        server = self.server(path, directory)
-        self.cached(server)
-        wait_until(lambda: segments(directory), "the prompt is stored")
-        wait_until(lambda: os.path.exists(os.path.join(directory, "model-hashes")), "the file is read", limit_s=600)
-        self.assertEqual(server.stop(), 0)
+        self.fill(path, directory)
         os.utime(path)
         return path
 
