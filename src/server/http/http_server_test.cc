@@ -373,14 +373,13 @@ TEST(HttpStop, StreamsAreToldAndEndWell) {
 
 // The last connection's end is told to the I/O thread before its order to stop is.
 TEST(HttpStop, NothingListensAfterwardsIfTheLastClientLeftMeanwhile) {
-  std::function<bool()> stopping;  // set before the client leaves
+  std::atomic<bool> released{false};
   std::atomic<bool> concluded{false};
   TestServer server({}, [&](HttpServer& http) {
     http.on_leave([&] {  // on the I/O thread
-      while (!stopping()) ::usleep(1'000);
+      while (!released) ::usleep(1'000);
     });
-    http.route("GET", "/hold", [&](const HttpRequest& request, ResponseWriter& writer) {
-      stopping = request.stopping;
+    http.route("GET", "/hold", [&](const HttpRequest&, ResponseWriter& writer) {
       writer.begin_stream(200, "text/event-stream");
       while (writer.write("data: x\n\n")) ::usleep(1'000);
       concluded = true;
@@ -389,11 +388,15 @@ TEST(HttpStop, NothingListensAfterwardsIfTheLastClientLeftMeanwhile) {
   {
     RawClient client = server.client();
     client.send(get("/hold"));
-    ASSERT_TRUE(client.read_until("data: x"));
+    EXPECT_TRUE(client.read_until("data: x"));
   }
   while (!concluded) ::usleep(1'000);
   ::usleep(20'000);  // now the exchange's end waits behind on_leave()
-  EXPECT_TRUE(server->stop(2'000));
+  const auto stopper = os::make_thread_executor("stopper");
+  stopper->post([&] { EXPECT_TRUE(server->stop(2'000)); });
+  ::usleep(20'000);  // and the order to stop behind that
+  released = true;
+  stopper->drain();
   EXPECT_FALSE(RawClient(server->port()).connected());
 }
 
