@@ -124,7 +124,7 @@ Status WeightsGuard::take() const {
 Result<ModelHash> WeightsGuard::read_files(bool throttled) {
   Throttle throttle;
   const auto after = [&]() -> Status {
-    // The one in the background is ended by its owner.
+    // A reading in the background is ended by its owner.
     if (stopping_ || (!throttled && ends_ && ends_())) return aborted("reading the model's files was stopped");
     if (throttled) throttle.read_another_mebibyte();
     return {};

@@ -36,8 +36,8 @@ Result<FingerprintHash> former_fingerprint(const std::string& path, const std::s
 // Thread safe after use_directory().
 class WeightsGuard {
  public:
-  // `seen` before the model was loaded. A file that changed since belongs to no state. Readings end when `ends` returns
-  // true, which is asked after each mebibyte, on any thread.
+  // `seen` before the model was loaded. A file that changed since belongs to no state. Readings that keep the server
+  // from serving end when `ends` returns true, which is asked after each mebibyte, on the thread that reads.
   explicit WeightsGuard(SeenFiles seen, std::function<bool()> ends = {});
   ~WeightsGuard();
   WeightsGuard(const WeightsGuard&) = delete;
@@ -46,7 +46,7 @@ class WeightsGuard {
   // Returns what DiskOptions::admit is to be for this directory. Where the state there may be another file's, the files
   // are read in the call that finds that out if they have at most kReadAtOnceBytes: the first request then finds it.
   std::function<Status()> use_directory(const store::Layout& layout);
-  // What DiskOptions::still_admitted is to return for it.
+  // Returns what DiskOptions::still_admitted is to return for that directory.
   bool uses_directory() const { return claim_->is_held(); }
   // Returns the hash, and reads the files now if it is not known: for tiers that cannot wait.
   Result<ModelHash> hash_now();

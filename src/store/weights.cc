@@ -225,8 +225,8 @@ std::optional<ModelHash> DirectoryClaim::hash() const {
 
 Weights DirectoryClaim::own() const { return {.hash = hash(), .mark = mark_}; }
 
-// What anyone does who has the directory alone. State of other files is gone, durably, before the note says that the
-// directory is of these.
+// Looks while no other process uses the directory. State of other files is gone, durably, before the note says that
+// the directory is of these.
 Result<ClaimReport> DirectoryClaim::look_alone(const Weights& own) const {
   TRY_ASSIGN(const Weights noted, read_weights(files_, layout_.own));
   TRY_ASSIGN(const std::vector<std::string> state, names_of_state(files_, layout_.own));

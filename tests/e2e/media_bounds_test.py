@@ -118,6 +118,13 @@ class Lengths(Heard):
 
 
 class Memory(Heard):
+    def assert_answered(self, server, files, expected):
+        """Asks for each file in each way; all replies have the expected status."""
+        for number, file in enumerate(files):
+            for ask in (self.heard_in_chat, self.heard_in_responses, self.completion):
+                status, reply = ask(server, file, "What is said?")
+                self.assertEqual(status, expected, (number, reply))
+
     def test_files_that_two_decoders_read_differently_take_none(self):
         server = self.start_to_hear()
         self.assertEqual(self.heard_in_chat(server, wav(bytes(3_200)), "Is it alive?")[0], 200)
@@ -128,10 +135,7 @@ class Memory(Heard):
         limit_memory(server, 1_024 * MIB)
         reset_peak(server)
         before = memory_kib(server, "VmHWM")
-        for number, file in enumerate(files):
-            for ask in (self.heard_in_chat, self.heard_in_responses, self.completion):
-                status, reply = ask(server, file, "What is said?")
-                self.assertEqual(status, 400, (number, reply))
+        self.assert_answered(server, files, 400)
         threads = [threading.Thread(target=self.heard_in_chat, args=(server, hidden_flac(300_000_000 + i), "?")) for i in range(4)]
         for thread in threads:
             thread.start()
@@ -148,10 +152,7 @@ class Memory(Heard):
         limit_memory(server, 1_024 * MIB)
         reset_peak(server)
         before = memory_kib(server, "VmHWM")
-        for number, file in enumerate(files):
-            for ask in (self.heard_in_chat, self.heard_in_responses, self.completion):
-                status, reply = ask(server, file, "What is said?")
-                self.assertEqual(status, 200, (number, reply))
+        self.assert_answered(server, files, 200)
         self.assertLess(memory_kib(server, "VmHWM") - before, 64 << 10)
 
     def test_samples_of_all_channels_have_a_bound(self):
